@@ -382,7 +382,9 @@ func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerCo
 	if have.Replicas == 0 || have.Replicas > want.Replicas { // a worker's default must not remove replicas
 		want.Replicas = have.Replicas
 	}
-	if !tp.conn.cfg.Worker || have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas {
+	same := have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas &&
+		have.MaxDeliver == want.MaxDeliver && len(have.BackOff) == 0 && !have.HeadersOnly
+	if !tp.conn.cfg.Worker || same {
 		return have.AckWait, nil
 	}
 	if have.AckWait != want.AckWait {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,6 +33,8 @@ type PartState struct {
 	Created time.Time
 	// AckWait is how long the consumer waits for a silent worker; 0 for other parts.
 	AckWait time.Duration
+	// Wrong says why the consumer passes over intents, and what to do; "" = it does not.
+	Wrong string
 
 	precious bool
 }
@@ -61,7 +64,13 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 	c, err := tp.workersConsumer(ctx)
 	switch {
 	case err == nil:
-		workers.Created, workers.AckWait = c.CachedInfo().Created, c.CachedInfo().Config.AckWait
+		info := c.CachedInfo()
+		workers.Created, workers.AckWait = info.Created, info.Config.AckWait
+		if workers.Wrong = unusableConsumer(info.Config); workers.Wrong != "" {
+			workers.Wrong += ". Set that back; or stop the workers, delete the consumer, and start one, which creates it again"
+		} else if info.Paused {
+			workers.Wrong = fmt.Sprintf("somebody paused it, for %s more. Let it go on: nats consumer resume %s %s", info.PauseRemaining.Round(time.Second), tp.conn.n.intents, tp.conn.n.consumer)
+		}
 	case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,7 +39,8 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	}
 	defer p.end()
 	for msg := p.next(); msg != nil; msg = p.next() {
-		group := q.gather(msg, p)
+		group, err := q.withBodies(ctx, q.gather(msg, p))
+		p.err = cmp.Or(p.err, err)
 		q.holder.noteAnswer()
 		take(q.Worker.Arrived(ctx, start, group))
 	}
@@ -66,6 +69,34 @@ func (q *Queue) gather(first *nats.Msg, p *pulling) []settle.Arrival {
 	}
 	return group
 }
+
+// headerSize is set by the broker where a consumer hands out headers only. A producer may set it, too.
+const headerSize = "Nats-Msg-Size"
+
+// withBodies reads the bodies that the broker left out, because somebody made the consumer hand out
+// headers only: without its body an order would end as invalid, and be lost. It leaves out arrivals
+// whose body cannot be read now; the broker delivers them again.
+func (q *Queue) withBodies(ctx context.Context, group []settle.Arrival) (whole []settle.Arrival, err error) {
+	if !slices.ContainsFunc(group, bodiless) {
+		return group, nil
+	}
+	for _, a := range group {
+		if bodiless(a) {
+			stored, readErr := q.reader.msgAt(ctx, q.Conn.n.intents, a.Seq)
+			if readErr != nil {
+				err = fmt.Errorf("consumer %s hands out headers only (headers_only): %w", q.Conn.n.consumer, readErr)
+				continue
+			}
+			if stored != nil { // otherwise it is settled
+				a.Data, a.Header = stored.Data, stored.Header
+			}
+		}
+		whole = append(whole, a)
+	}
+	return whole, err
+}
+
+func bodiless(a settle.Arrival) bool { return len(a.Data) == 0 && a.Header.Get(headerSize) != "" }
 
 // arrival converts a message.
 func (q *Queue) arrival(msg *nats.Msg) settle.Arrival {

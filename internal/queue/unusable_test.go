@@ -26,3 +26,31 @@ func TestAConsumerThatPassesOverIntentsIsRefused(t *testing.T) {
 	_, err = q.Conn.js.Consumer(t.Context(), "ORDERS", "workers")
 	require.NoError(t, err)
 }
+
+// TestAConsumerOfHeadersOnlyCostsNoBody: an order whose body the broker leaves out must not end as invalid.
+// A worker that starts sets the consumer right.
+func TestAConsumerOfHeadersOnlyCostsNoBody(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	in, empty := intent("A-1", "i1"), intent("A-2", "i2")
+	empty.Body = nil
+	publish(t, q, in)
+	publish(t, q, empty)
+	changed := q.Topology.consumerConfig()
+	changed.HeadersOnly, changed.MaxDeliver = true, 3
+	_, err := q.Conn.js.UpdateConsumer(t.Context(), "ORDERS", changed)
+	require.NoError(t, err)
+	bodies := make(map[string]string)
+	for _, d := range pull(t, q, 2) {
+		bodies[d.OrderNo()] = string(d.Intent.Body)
+		d.Release()
+	}
+	require.Equal(t, map[string]string{"A-1": string(in.Body), "A-2": ""}, bodies)
+
+	again, err := Open(t.Context(), q.Conn.cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(again.Close)
+	c, err := q.Conn.js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	require.False(t, c.CachedInfo().Config.HeadersOnly)
+	require.Equal(t, -1, c.CachedInfo().Config.MaxDeliver)
+}

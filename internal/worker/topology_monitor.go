@@ -312,16 +312,19 @@ func (m *topologyMonitor) describe(now []queue.PartState) string {
 	return ""
 }
 
-// describe says what is missing and what to do; "" = nothing is missing but the journal,
-// without which orders go on.
+// describe says what is missing or passes over intents, and what to do; "" = nothing but the journal
+// is missing, without which orders go on.
 func describe(now []queue.PartState) string {
 	var precious []string
-	consumer := ""
+	consumer, wrong := "", ""
 	all := true // precious ones are missing
 	for _, s := range now {
 		all = all && (s.Missing() || !s.Precious())
 		switch {
 		case !s.Missing():
+			if s.Wrong != "" {
+				wrong = s.Name + ": " + s.Wrong
+			}
 		case s.Precious():
 			precious = append(precious, s.Name)
 		case s.Part == queue.PartConsumer:
@@ -336,7 +339,7 @@ func describe(now []queue.PartState) string {
 	case consumer != "":
 		return queue.DescribeMissing([]string{consumer}) + " at the broker; the workers create it again"
 	}
-	return ""
+	return wrong
 }
 
 // status returns the parts for metrics, and what is missing for readiness. Both are

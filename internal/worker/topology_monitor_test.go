@@ -114,6 +114,34 @@ func TestR7AWorkerNoticesAnotherAckWait(t *testing.T) {
 	release()
 }
 
+// A consumer that somebody changed or paused hands out nothing, and nobody would know why.
+func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.hands()
+	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	changed := consumer.CachedInfo().Config
+	changed.FilterSubject = "orders.new.another"
+	_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
+	require.NoError(t, err)
+	s.unready("consumer workers of stream ORDERS: it has the filter orders.new.another, wanted none. Set that back; or stop the workers, delete the consumer, and start one, which creates it again")
+	s.publish(0, 3)
+	changed.FilterSubject = ""
+	_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
+	require.NoError(t, err)
+	s.ready()
+	s.shows(`orderpost_pending_orders 0`)
+	_, err = js.PauseConsumer(t.Context(), "ORDERS", "workers", time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	s.eventually(func() bool {
+		return strings.Contains(strings.Join(s.readiness().Reasons, " "), "somebody paused it, for ")
+	}, "nobody is told")
+	_, err = js.ResumeConsumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	s.ready()
+}
+
 // Orders go on without the journal, and a worker creates it again.
 func TestALostJournalIsMadeAnewAndStopsNothing(t *testing.T) {
 	s := openWatched(t, nil)
