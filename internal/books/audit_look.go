@@ -20,7 +20,7 @@ import (
 type auditor struct {
 	q         *queue.Queue
 	a         *AuditResult
-	retention time.Duration
+	retention time.Duration // the shortest that is known of
 	seed      maphash.Seed
 
 	lastResult, lastIntent uint64
@@ -166,6 +166,9 @@ func (l *auditor) readResults(ctx context.Context) error {
 			return err
 		}
 		for i, m := range page {
+			if kept := queue.KeptFor(m); kept > 0 { // a worker's retention, which this program need not have
+				l.retention = min(l.retention, kept)
+			}
 			entry, err := queue.DecodeRecord(m)
 			if err != nil {
 				l.a.offend(m.Subject, "%v", err)

@@ -43,7 +43,7 @@ func (a *AuditResult) WhyMissing() string {
 	if a.Unsure() {
 		return fmt.Sprintf("%d orders went through several intents meanwhile", a.Moving)
 	}
-	return "removed by hand, or counted twice"
+	return "removed by hand, counted twice, or expired after a shorter ORDERPOST_RESULT_RETENTION than this program has"
 }
 
 // AccountOfOrders returns how many orders have each last word.

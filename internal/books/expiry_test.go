@@ -61,3 +61,22 @@ func TestBooksThatAreOlderThanTheirResults(t *testing.T) {
 	require.Zero(t, a.Expired)
 	require.Equal(t, settle.Replayed, replay(t, q, letterOf(t, q, "failed"), settle.ReplayOptions{}), "what is lost here is in the letter")
 }
+
+// TestAnAuditReadsTheWorkersRetention from their results: whoever audits may have another setting, and would
+// call what expired a loss.
+func TestAnAuditReadsTheWorkersRetention(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	publish(t, q, intent("done", "i1"), intent("kept", "i2"))
+	for _, d := range pull(t, q, 2) {
+		settleAs(t, q, d, report(order.Accepted, d.History))
+	}
+	requireDrained(t, q)
+	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
+	require.NoError(t, err)
+	require.NoError(t, results.DeleteMsg(t.Context(), lookup(t, q, "done").Seq))
+	l := newAuditor(q, 1000*time.Hour)
+	require.NoError(t, l.look(t.Context()))
+	require.Equal(t, q.ResultRetention(), l.retention, "not its own")
+	require.False(t, l.a.Balanced(), "the results are younger than that")
+}

@@ -240,6 +240,16 @@ func expires(r *order.Record) bool {
 	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
 }
 
+// KeptFor returns how long a message of the results stream is kept, as whoever wrote it had it set;
+// 0 = it does not expire.
+func KeptFor(raw *settle.Message) time.Duration {
+	kept, err := time.ParseDuration(raw.Header.Get(jetstream.MsgTTLHeader))
+	if err != nil {
+		return 0
+	}
+	return kept
+}
+
 // DecodeRecord reads a message of the results stream. Error:
 // settle.ErrUnreadable.
 func DecodeRecord(raw *settle.Message) (settle.Entry, error) {
