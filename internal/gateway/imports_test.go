@@ -181,7 +181,9 @@ func TestAWorkbookOfOrders(t *testing.T) {
 	i = r.becomes(r.bringFile(book, "?sheet=June&direct", "Content-Type", media), "stored")
 	require.Equal(t, map[string]int{"stored": 1}, i.Fates)
 	require.Equal(t, 1, r.stored())
-	require.Equal(t, http.StatusUnprocessableEntity, r.do("POST", "/v1/imports", "order_no,timeout\n", "Content-Type", media).status, "no workbook")
+	a = r.do("POST", "/v1/imports", "order_no,timeout\n", "Content-Type", media)
+	require.Equal(t, http.StatusUnprocessableEntity, a.status)
+	require.Contains(t, a.problem(t).Detail, "this is no workbook (.xlsx)")
 }
 
 // TestParametersOfAnImport are those of enqueue; a wrong one is named, and nothing is kept.
@@ -214,6 +216,11 @@ func TestParametersOfAnImport(t *testing.T) {
 		p := r.do("POST", "/v1/imports?"+query, file("P", 1), "Content-Type", mediaCSV).problem(t)
 		require.Equal(t, where, p.Where, query)
 		require.NotContains(t, p.Detail, "--", query)
+	}
+	for name, parameter := range map[string]string{headerDeadline: "deadline", headerNotBefore: "not-before", headerLane: "lane", headerBatch: "batch"} {
+		p := r.do("POST", "/v1/imports", file("P", 1), "Content-Type", mediaCSV, name, in(1)).problem(t)
+		require.Equal(t, "header "+name, p.Where)
+		require.Contains(t, p.Detail, "give the parameter "+parameter)
 	}
 	for _, h := range [][]string{{"Content-Type", "application/pdf"}, {"Content-Type", mediaCSV, "Content-Encoding", "br"}} {
 		a := r.do("POST", "/v1/imports", file("P", 1), h...)

@@ -119,6 +119,8 @@ func openTable(content io.ReadSeeker, o *Options, book **xlsx.Book) (t *table, c
 	if !is {
 		if is, err = isBook(content, o.Format); err == nil && is {
 			*book, err = openBook(content, o)
+		} else if errors.Is(err, xlsx.ErrNoWorkbook) {
+			err = fmt.Errorf("%s: %w", o.File, err)
 		}
 		if err != nil {
 			return nil, closeTable, err

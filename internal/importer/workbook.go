@@ -61,8 +61,14 @@ func isBook(content io.ReadSeeker, format Format) (bool, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, err
 	}
-	_, err = content.Seek(0, io.SeekStart)
-	return format == FormatXLSX || xlsx.IsZip(head[:n]) || xlsx.IsOLE(head[:n]), err
+	if _, err = content.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	is := xlsx.IsZip(head[:n]) || xlsx.IsOLE(head[:n])
+	if format == FormatXLSX && !is {
+		return false, xlsx.ErrNoWorkbook
+	}
+	return is, nil
 }
 
 // openBook opens a workbook. content must be an io.ReaderAt, as files are.

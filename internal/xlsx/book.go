@@ -87,7 +87,7 @@ func (b *Book) readDirectory(size int64) error {
 	case bytes.HasPrefix(head, magicOLE):
 		return notXML(b.source)
 	case !IsZip(head):
-		return errors.New("this is no workbook (.xlsx)")
+		return ErrNoWorkbook
 	}
 	archive, err := Directory(b.source, size)
 	switch {
@@ -120,6 +120,9 @@ var office = []struct{ begin, end, what string }{
 	{"index/", ".iwa", "a Numbers document"},
 	{"meta-inf/manifest.xml", "", "a document of LibreOffice (OpenDocument)"},
 }
+
+// ErrNoWorkbook says that a file is neither a workbook nor a document of another program that Open knows.
+var ErrNoWorkbook = errors.New("this is no workbook (.xlsx)")
 
 // IsOffice reports whether a file of this name in an archive tells that the archive is a
 // document of an office program. Open says of which, if it is no workbook.
