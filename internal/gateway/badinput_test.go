@@ -297,6 +297,19 @@ func TestAnotherHost(t *testing.T) {
 	}
 }
 
+// TestAPOSTTakesNoParameters: a deadline there would not count, and the order be sent without one.
+func TestAPOSTTakesNoParameters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, kind := range []string{mediaJSON, mediaLines} {
+		p := r.do("POST", "/v1/orders?deadline=2126-01-01T00:00:00Z", body("P"), "Content-Type", kind).problem(t)
+		require.Equal(t, "bad-request", p.name())
+		require.Equal(t, "parameter deadline", p.Where)
+		require.Contains(t, p.Detail, "headers, such as Order-Deadline")
+	}
+	require.Zero(t, r.stored())
+}
+
 // TestAHeaderThatIsThereTwice names two orders: with the first of two deadlines, an order might be
 // sent that must not be any more.
 func TestAHeaderThatIsThereTwice(t *testing.T) {

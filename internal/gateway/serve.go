@@ -49,7 +49,7 @@ type call struct {
 // routes lists what the door does, by path.
 func (s *Server) routes() map[string][]route {
 	return map[string][]route{
-		"/v1/orders": {{method: http.MethodPost, name: "submit", need: Submit, serve: (*call).submit}},
+		"/v1/orders": {{method: http.MethodPost, name: "submit", need: Submit, takes: []string{}, serve: (*call).submit}},
 		"/v1/orders/{order_no}": {
 			{method: http.MethodGet, name: "order", need: Read, takes: []string{"submission", "wait"}, waits: hasWait, serve: (*call).order},
 			{method: http.MethodDelete, name: "cancel", need: Cancel, takes: []string{"submission"}, serve: (*call).cancel}},
@@ -280,7 +280,11 @@ func parameters(raw string, takes []string) (url.Values, *problem) {
 		switch n := len(given[name]); {
 		case takes == nil:
 		case !slices.Contains(takes, name):
-			return nil, problemOf(badRequest, where, "there is none of this name", "use those of /openapi.yaml: "+strings.Join(takes, ", "))
+			do := "use those of /openapi.yaml: " + strings.Join(takes, ", ")
+			if len(takes) == 0 {
+				do = "leave it out: what is said of an order is in its headers, such as " + headerDeadline
+			}
+			return nil, problemOf(badRequest, where, "there is none of this name", do)
 		case n > 1:
 			return nil, problemOf(badRequest, where, fmt.Sprintf("it is there %d times", n), "give it once")
 		case given[name][0] == "": // a client's empty variable must not mean another order
