@@ -371,11 +371,11 @@ func TestAWorkerWaitsForALeader(t *testing.T) {
 	nc, err := nats.Connect(ns.ClientURL())
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	var asked atomic.Int64
-	leader := int64(math.MaxInt64)
+	var asked, leader atomic.Int64
+	leader.Store(math.MaxInt64)
 	_, err = nc.Subscribe("$JS.API.STREAM.INFO.>", func(m *nats.Msg) {
 		answer := `{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`
-		if asked.Add(1) > leader {
+		if asked.Add(1) > leader.Load() {
 			answer = `{"error":{"code":404,"err_code":10059,"description":"stream not found"}}`
 		}
 		_ = m.Respond([]byte(answer))
@@ -391,7 +391,8 @@ func TestAWorkerWaitsForALeader(t *testing.T) {
 	require.ErrorContains(t, err, "more than half of its servers")
 	require.Greater(t, asked.Load(), int64(1))
 
-	leader, cfg.Missing, cfg.ConnectTimeout = asked.Load()+3, RefuseMissing, time.Minute
+	leader.Store(asked.Load() + 3)
+	cfg.Missing, cfg.ConnectTimeout = RefuseMissing, time.Minute
 	_, err = Open(t.Context(), cfg, zerolog.Nop())
 	var missing *MissingError
 	require.ErrorAs(t, err, &missing, "the leader that came answered")

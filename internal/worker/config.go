@@ -83,6 +83,9 @@ func (c Config) Validate() error {
 	if c.Queue.URL == "" && c.DataDir == "" {
 		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required if ORDERPOST_NATS_URL is empty"))
 	}
+	if _, _, err := embedded.ParseListen(c.NATSListen); err != nil && c.Queue.URL == "" {
+		errs = append(errs, fmt.Errorf("ORDERPOST_NATS_LISTEN: %w", err))
+	}
 	if most := queue.MaxAckPending; c.Submit.Concurrency > most/2 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_CONCURRENCY: %d leaves no room for delayed orders, of which the fleet holds %d at most; keep it at half of that or less", c.Submit.Concurrency, most))
 	}

@@ -179,18 +179,7 @@ func checkParts(cfg pool.Config) error {
 	}
 	_, rulesErr := loadRules(cfg)
 	_, schemaErr := cfg.Schema.Load(zerolog.Nop())
-	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles(), checkListen(cfg))
-}
-
-// checkListen looks at the address of the embedded broker, if there would be one.
-func checkListen(cfg pool.Config) error {
-	if cfg.Queue.URL != "" {
-		return nil
-	}
-	if _, _, err := embedded.ParseListen(cfg.NATSListen); err != nil {
-		return fmt.Errorf("ORDERPOST_NATS_LISTEN: %w", err)
-	}
-	return nil
+	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles())
 }
 
 // loadRules returns nil if no rules file is set.
