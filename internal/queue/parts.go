@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,7 +34,8 @@ type PartState struct {
 	Created time.Time
 	// AckWait is how long the consumer waits for a silent worker; 0 for other parts.
 	AckWait time.Duration
-	// Wrong says why the consumer passes over intents, and what to do; "" = it does not.
+	// Wrong says how somebody changed the part so that it may lose or pass over orders, and what
+	// to do; "" = nobody did.
 	Wrong string
 
 	precious bool
@@ -54,7 +56,11 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 		stream, err := tp.reader.stream(ctx, spec.config.Name)
 		switch {
 		case err == nil:
-			state.Created = stream.CachedInfo().Created
+			info := stream.CachedInfo()
+			state.Created = info.Created
+			if unsafe, _ := compareStream(info.Config, spec.wanted(info.Config)); len(unsafe) > 0 && spec.part != PartJournal {
+				state.Wrong = strings.Join(describe(unsafe), "; ") + ". Set that back: nats stream edit " + info.Config.Name
+			}
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, err
 		}
@@ -69,10 +75,17 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 		if workers.Wrong = unusableConsumer(info.Config); workers.Wrong != "" {
 			workers.Wrong += ". Set that back; or stop the workers, delete the consumer, and start one, which creates it again"
 		} else if info.Paused {
-			workers.Wrong = fmt.Sprintf("somebody paused it, for %s more. Let it go on: nats consumer resume %s %s", info.PauseRemaining.Round(time.Second), tp.conn.n.intents, tp.conn.n.consumer)
+			workers.Wrong = fmt.Sprintf("somebody paused it%s. Let it go on: nats consumer resume %s %s", until(info.Config.PauseUntil), tp.conn.n.intents, tp.conn.n.consumer)
 		}
 	case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, err
 	}
 	return append(states, workers), nil
+}
+
+func until(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return " until " + at.UTC().Format(time.RFC3339)
 }

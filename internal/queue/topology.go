@@ -126,11 +126,8 @@ func (tp *Topology) consumerConfig() jetstream.ConsumerConfig {
 // the stream's limits to its own settings. How long the journal keeps entries is for the
 // operator to say.
 func (tp *Topology) checkStream(ctx context.Context, stream jetstream.Stream, spec streamSpec) error {
-	have, want := stream.CachedInfo().Config, spec.config
+	have, want := stream.CachedInfo().Config, spec.wanted(stream.CachedInfo().Config)
 	tp.reader.replicas.atLeast(have.Replicas)
-	if spec.part == PartJournal {
-		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
-	}
 	unsafe, safe := compareStream(have, want)
 	if len(unsafe) > 0 {
 		return &TopologyError{Stream: want.Name, Differences: unsafe}
@@ -139,6 +136,15 @@ func (tp *Topology) checkStream(ctx context.Context, stream jetstream.Stream, sp
 		return nil
 	}
 	return tp.updateStream(ctx, have, want, safe)
+}
+
+// wanted is the configuration that a stream is compared with: a person may bound the journal.
+func (s streamSpec) wanted(have jetstream.StreamConfig) jetstream.StreamConfig {
+	want := s.config
+	if s.part == PartJournal {
+		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
+	}
+	return want
 }
 
 // updateStream changes an existing stream where that is safe.

@@ -135,9 +135,28 @@ func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 	_, err = js.PauseConsumer(t.Context(), "ORDERS", "workers", time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	s.eventually(func() bool {
-		return strings.Contains(strings.Join(s.readiness().Reasons, " "), "somebody paused it, for ")
+		return strings.Contains(strings.Join(s.readiness().Reasons, " "), "somebody paused it until ")
 	}, "nobody is told")
 	_, err = js.ResumeConsumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	s.ready()
+}
+
+// A stream that somebody edited may drop what it must keep.
+func TestAWorkerNoticesAStreamThatMayLoseOrders(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.hands()
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	was := stream.CachedInfo().Config
+	changed := was
+	changed.Discard, changed.DiscardNewPerSubject, changed.MaxMsgs = jetstream.DiscardOld, false, 2
+	_, err = js.UpdateStream(t.Context(), changed)
+	require.NoError(t, err)
+	s.unready("stream ORDERS: ")
+	s.unready("Set that back: nats stream edit ORDERS")
+	_, err = js.UpdateStream(t.Context(), was)
 	require.NoError(t, err)
 	s.ready()
 }
