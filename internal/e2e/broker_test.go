@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,18 +28,13 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
-// closedPort gives an address that nobody listens on.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
-}
+// closedPort is an address that nobody listens on. A port that was free a moment ago may be
+// another test's by now.
+const closedPort = "127.0.0.1:1"
 
 func TestBrokerOutOfReach(t *testing.T) {
 	settings, _ := api(t)
-	addr := closedPort(t)
+	addr := closedPort
 	settings["ORDERPOST_NATS_URL"] = "nats://" + addr
 	settings["ORDERPOST_NATS_CONNECT_TIMEOUT"] = "500ms"
 	p := start(t, "worker", worker.Run, settings)
@@ -118,7 +112,7 @@ func TestOtherAccountIsRefused(t *testing.T) {
 // with the right one needs nobody's help. Nor does a label that is set later.
 func TestAMistypedAddressIsMended(t *testing.T) {
 	settings, url := api(t)
-	for _, change := range []map[string]string{{"ORDERPOST_API_URL": "http://" + closedPort(t)}, {"ORDERPOST_API_URL": url}, {"ORDERPOST_ACCOUNT_LABEL": "shop"}} {
+	for _, change := range []map[string]string{{"ORDERPOST_API_URL": "http://" + closedPort}, {"ORDERPOST_API_URL": url}, {"ORDERPOST_ACCOUNT_LABEL": "shop"}} {
 		maps.Copy(settings, change)
 		require.Equal(t, program.ExitDone, startWorker(t, settings).end(), "%v", change)
 	}

@@ -454,7 +454,7 @@ func TestStrangersStayOutside(t *testing.T) {
 func TestBrokenSecurityFilesAreNamed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	settings, _ := api(t)
-	settings["ORDERPOST_NATS_URL"] = "tls://" + closedPort(t)
+	settings["ORDERPOST_NATS_URL"] = "tls://" + closedPort
 	for name, value := range map[string]string{
 		"ORDERPOST_NATS_CREDS": missing, "ORDERPOST_NATS_NKEY_FILE": missing, "ORDERPOST_NATS_CA_FILE": missing,
 		"ORDERPOST_NATS_CERT_FILE": missing, "ORDERPOST_NATS_INBOX_PREFIX": "a.>",
