@@ -17,7 +17,7 @@ type Entry struct {
 	// Seq is the record's sequence in the results stream; 0 if there is none.
 	Seq uint64
 
-	replaced *order.Record // the record that a write of ours replaced
+	replaced *order.Record // the record that a write of ours replaced, or gave way to
 }
 
 // ErrUnreadable means that a message of the results stream is not a record that
@@ -61,6 +61,7 @@ func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, min
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
+			base.replaced = base.Record
 			return base, nil
 		}
 		seq, err := lg.store.PutRecord(ctx, token, next, base.Seq)
