@@ -183,6 +183,7 @@ func TestFleetHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	a, b := r.join("a", 40, nil), r.join("b", 40, nil)
+	r.eventually(time.Minute, shares(20, a, b), "both have a share") // or the first would send all
 	r.publish(a.q, many("A", 120)...)
 	r.eventually(time.Minute, func() bool { return a.posts.Load() > 5 && b.posts.Load() > 5 }, "both send")
 
