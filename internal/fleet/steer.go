@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -118,7 +119,7 @@ func ReadLimit(text string) (*Limit, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || per == 0 || n/per <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+	if err != nil || per == 0 || order.CheckRate(n) != nil || n/per <= 0 {
 		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
 	}
 	return &Limit{PerSecond: n / per}, nil

@@ -60,7 +60,7 @@ func (c *call) fileKind(r *door.FileRequest) *problem {
 	if err != nil || !slices.Contains(accepted, kind) {
 		return badMedia("Content-Type", given, "send one of "+strings.Join(accepted, ", "), accepted...)
 	}
-	for _, name := range []string{headerDeadline, headerNotBefore, headerLane, headerBatch} {
+	for _, name := range orderHeaders {
 		if c.Header.Get(name) != "" { // without it, the orders would be others
 			parameter := strings.ToLower(strings.TrimPrefix(name, "Order-"))
 			return problemOf(badRequest, "header "+name, "it is for single orders", "give the parameter "+parameter+" instead: it is for all orders of the file")

@@ -31,6 +31,9 @@ const (
 	headerTraceparent = "traceparent"
 )
 
+// orderHeaders say what becomes of one order. Each may come once.
+var orderHeaders = []string{headerDeadline, headerNotBefore, headerLane, headerBatch}
+
 const (
 	// maxKey bounds an Idempotency-Key in bytes.
 	maxKey = 255
@@ -64,7 +67,7 @@ func badMedia(header, seen, do string, accepted ...string) *problem {
 // header says.
 func orderOf(r *http.Request, c *client) (o door.Order, key string, p *problem) {
 	h := r.Header
-	for _, name := range []string{headerDeadline, headerNotBefore, headerLane, headerBatch} {
+	for _, name := range orderHeaders {
 		if n := len(h.Values(name)); n > 1 { // each of them would be another order
 			return o, "", problemOf(badRequest, "header "+name, fmt.Sprintf("it is there %d times", n), "give it once")
 		}

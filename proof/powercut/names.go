@@ -65,9 +65,15 @@ type slot struct {
 // departure says which file had a name last, and at which line it lost it.
 type departure struct{ inode, line int }
 
-func (r *replayer) leave(c *call, dir int, name string) {
+// leave takes a name away, and reports whether it did: a call that a kill interrupted did not
+// if the next process found the name.
+func (r *replayer) leave(c *call, dir int, name string) bool {
+	if c.exit == never && r.found(dir, name) {
+		return false
+	}
 	r.left[slot{dir, name}] = departure{r.view.entries[dir][name], c.exit}
 	delete(r.view.entries[dir], name)
+	return true
 }
 
 // found reports whether the next process, which looks at all that is there when it begins,
@@ -128,10 +134,9 @@ func (r *replayer) changeNames(c *call) error {
 		if r.lookup(dir, name) == 0 {
 			return fmt.Errorf("%s does not exist in the replay", path)
 		}
-		if c.exit == never && r.found(dir, name) {
+		if !r.leave(c, dir, name) {
 			return nil
 		}
-		r.leave(c, dir, name)
 	}
 	r.emit(op{kind: namesOp, inode: dir, entries: []entry{change}, own: r.t.inodes[dir].dirsync,
 		text: text + filepath.Join(r.t.inodes[dir].path, name)}, c)
@@ -158,10 +163,9 @@ func (r *replayer) rename(c *call, dir int, name string, inside bool) error {
 	if ino == 0 {
 		return fmt.Errorf("renamed what does not exist in the replay")
 	}
-	if c.exit == never && r.found(dir, name) {
+	if !r.leave(c, dir, name) {
 		return nil
 	}
-	r.leave(c, dir, name)
 	r.view.entries[toDir][toName] = ino
 	from, to := filepath.Join(r.t.inodes[dir].path, name), filepath.Join(r.t.inodes[toDir].path, toName)
 	r.emit(op{kind: namesOp, inode: toDir, entries: []entry{{dir, name, 0}, {toDir, toName, ino}},
