@@ -239,6 +239,9 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 				}
 				b := newBench(t, benchConfig{settings: settings, change: func(c *submit.Config) {
 					c.OnUnsure, c.RetryTotalAttempts = policy, 200
+					// With 100 ms, 200 orders leave the gate and come back 2,000 times a
+					// second: a busy machine then does nothing else.
+					c.GatePatience = time.Second
 				}})
 				outcomes := map[order.Outcome]int{}
 				var mu sync.Mutex
