@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify", "internal/tracing/span", "internal/orderschema", "internal/approvals", "internal/journal"},
-	"internal/gateway":   {"docs", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema"},
+	"internal/gateway":   {"docs", "internal/livefile", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema"},
 	"internal/imports":   {"internal/order", "internal/queue", "internal/door", "internal/books", "internal/journal", "internal/approvals", "internal/importer", "internal/jobs", "internal/uploads"},
 	"internal/books":     {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/approvals": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/letters"},
@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	"internal/notify":    {"internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
 	"client":             {"internal/door", "internal/queue", "internal/orderschema"},
 	"internal/letters":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
+	"internal/console":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
 }
 
 // programs that prove, by their packages.

@@ -16,7 +16,7 @@ type Config struct {
 	Listen  string   `env:"CONSOLE_LISTEN" envDefault:"127.0.0.1:9465" desc:"address of the console's pages; beyond loopback it needs users or a proxy that names them, and TLS or a proxy"`
 	Hosts   []string `env:"CONSOLE_HOSTS" desc:"names under which people reach the console, comma-separated; requests for other names are refused (loopback names and the listening address are always allowed)"`
 	Users   string   `env:"CONSOLE_USERS" desc:"file of users, one name:role:bcrypt-hash a line; orderpost console user NAME makes a line; read again when it changes"`
-	TLSCert string   `env:"CONSOLE_TLS_CERT_FILE" desc:"PEM file of the console's certificate"`
+	TLSCert string   `env:"CONSOLE_TLS_CERT_FILE" desc:"PEM file of the console's certificate; read again with its key when it changes"`
 	TLSKey  string   `env:"CONSOLE_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
 
 	Proxies    []string `env:"CONSOLE_PROXIES" desc:"addresses or networks of the authenticating proxies in front of the console, comma-separated; headers from other addresses are not believed"`

@@ -21,6 +21,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
+	"orderpost/internal/livefile"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 	"orderpost/internal/uploads"
@@ -129,12 +130,13 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.crowd = newCrowd(l, s.isProxy)
 	l = s.crowd
 	if o.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		cert, err := livefile.OpenCertificate("ORDERPOST_CONSOLE_TLS_CERT_FILE", o.TLSCert, o.TLSKey,
+			func(wrong error) { s.log.Warn().Err(wrong).Msg("the console's certificate") })
 		if err != nil {
 			_ = l.Close()
-			return nil, fmt.Errorf("%w: ORDERPOST_CONSOLE_TLS_CERT_FILE: %w", ErrConfig, err)
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
-		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		l = tls.NewListener(l, &tls.Config{GetCertificate: cert.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 		s.url = "https://" + strings.TrimPrefix(s.url, "http://")
 	}
 	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,

@@ -141,3 +141,14 @@ func TestClientsWithCertificates(t *testing.T) {
 		return r.do("GET", "/v1/orders/A", "").status == http.StatusUnauthorized
 	}, patience, 20*time.Millisecond)
 }
+
+// TestADoorWithAnExpiredCertificate opens, since workers begin with it, and says what clients will
+// meet. A check of the settings names it.
+func TestADoorWithAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	cert, key := a.files(a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "door"}}, -time.Second))
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.TLSCert, o.TLSKey = cert, key })
+	require.Contains(t, r.log.String(), "ORDERPOST_GATEWAY_TLS_CERT_FILE: "+cert+" expired on ")
+	require.ErrorContains(t, Config{Listen: "127.0.0.1:0", TLSCert: cert, TLSKey: key}.CheckFiles(), cert+" expired on ")
+}

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/door"
+	"orderpost/internal/livefile"
 	"orderpost/internal/ops"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
@@ -159,7 +160,7 @@ func (s *Server) know(cfg Config) error {
 
 // listen opens the address, with TLS if there is a certificate.
 func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
-	conf, err := o.tls()
+	conf, err := o.tls(func(wrong error) { s.log.Warn().Err(wrong).Msg("the HTTP door's certificate") })
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -186,20 +187,22 @@ func (c Config) CheckFiles() error {
 	if !c.Enabled() || c.Validate() != nil {
 		return nil
 	}
-	_, err := c.tls()
-	return errors.Join((&Server{log: zerolog.Nop()}).know(c), err)
+	wrong := (&Server{log: zerolog.Nop()}).know(c)
+	_, err := c.tls(func(invalid error) { wrong = errors.Join(wrong, invalid) })
+	return errors.Join(wrong, err)
 }
 
-// tls returns how the door ends TLS; nil = it does not.
-func (c Config) tls() (*tls.Config, error) {
+// tls returns how the door ends TLS; nil = it does not. report is told of a certificate that
+// clients will refuse.
+func (c Config) tls(report func(error)) (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	cert, err := livefile.OpenCertificate("ORDERPOST_GATEWAY_TLS_CERT_FILE", c.TLSCert, c.TLSKey, report)
 	if err != nil {
-		return nil, fmt.Errorf("ORDERPOST_GATEWAY_TLS_CERT_FILE: %w", err)
+		return nil, err
 	}
-	conf := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	conf := &tls.Config{GetCertificate: cert.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if c.TLSClientCA == "" {
 		return conf, nil
 	}

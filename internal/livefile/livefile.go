@@ -1,4 +1,5 @@
-// Package livefile reads a file of settings again when it changes.
+// Package livefile reads files of settings again when they change: livefile.go one file,
+// certificate.go a server's certificate with its key.
 package livefile
 
 import (

@@ -1,0 +1,102 @@
+package livefile
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// certificateAge is how long a certificate is shown before its files are read again.
+const certificateAge = 10 * time.Second
+
+// Certificate is a server's certificate with its key, in two PEM files that are read again when
+// they change, so that a renewed certificate needs no restart. It is safe for concurrent use.
+type Certificate struct {
+	setting, certFile, keyFile string
+	report                     func(error)
+
+	mu     sync.Mutex
+	looked time.Time
+	text   []byte // of both files, as they were read last
+	pair   *tls.Certificate
+	said   string // what report was told last
+}
+
+// OpenCertificate reads the files. Errors begin with setting, the name of the certificate's. report
+// is told once of files that changed and cannot be read, after which the last good certificate is
+// shown on, and of a certificate that is not valid now.
+func OpenCertificate(setting, certFile, keyFile string, report func(error)) (*Certificate, error) {
+	c := &Certificate{setting: setting, certFile: certFile, keyFile: keyFile, report: report}
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	c.say(c.invalid())
+	return c, nil
+}
+
+// Get returns the certificate that a handshake shows. It is a [tls.Config.GetCertificate].
+func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) >= certificateAge {
+		if err := c.read(); err != nil {
+			c.say(fmt.Errorf("%w; the last good certificate is shown on", err))
+		} else {
+			c.say(c.invalid())
+		}
+	}
+	return c.pair, nil
+}
+
+// say reports what is wrong, once.
+func (c *Certificate) say(wrong error) {
+	text := ""
+	if wrong != nil {
+		text = wrong.Error()
+	}
+	if text != c.said && wrong != nil {
+		c.report(wrong)
+	}
+	c.said = text
+}
+
+// invalid returns why clients refuse the certificate at this time, or nil.
+func (c *Certificate) invalid() error {
+	now, leaf := time.Now(), c.pair.Leaf
+	switch {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("%s: %s expired on %s: renew it", c.setting, c.certFile, leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("%s: %s is not valid before %s (is this machine's clock right?)", c.setting, c.certFile, leaf.NotBefore.UTC().Format(time.RFC3339))
+	default:
+		return nil
+	}
+}
+
+// read reads both files, and takes them if they changed and fit each other: while a renewal
+// writes one after the other, they do not.
+func (c *Certificate) read() error {
+	c.looked = time.Now()
+	cert, err := os.ReadFile(c.certFile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.setting, err)
+	}
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return fmt.Errorf("%s: its key: %w", c.setting, err)
+	}
+	text := slices.Concat(cert, []byte{0}, key)
+	if bytes.Equal(text, c.text) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.setting, err)
+	}
+	c.text, c.pair = text, &pair
+	return nil
+}
