@@ -326,6 +326,12 @@ func TestAHeaderThatIsThereTwice(t *testing.T) {
 		require.Equal(t, badRequest.status, a.status, a.text)
 		require.Equal(t, "header "+name, a.problem(t).Where)
 		require.Contains(t, a.text, "it is there 2 times; give it once")
+
+		// Nor is an empty one taken for none.
+		a = r.dial().send(post+"%s: \nContent-Length: %d\n\n", name, len(in)).send("%s", in).answer()
+		require.Equal(t, badRequest.status, a.status, a.text)
+		require.Equal(t, "header "+name, a.problem(t).Where)
+		require.Contains(t, a.text, "it is empty; give it a value, or leave it out")
 	}
 	require.Zero(t, r.stored())
 }

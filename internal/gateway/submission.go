@@ -68,8 +68,11 @@ func badMedia(header, seen, do string, accepted ...string) *problem {
 func orderOf(r *http.Request, c *client) (o door.Order, key string, p *problem) {
 	h := r.Header
 	for _, name := range orderHeaders {
-		if n := len(h.Values(name)); n > 1 { // each of them would be another order
-			return o, "", problemOf(badRequest, "header "+name, fmt.Sprintf("it is there %d times", n), "give it once")
+		switch values := h.Values(name); {
+		case len(values) > 1: // each of them would be another order
+			return o, "", problemOf(badRequest, "header "+name, fmt.Sprintf("it is there %d times", len(values)), "give it once")
+		case len(values) == 1 && values[0] == "":
+			return o, "", problemOf(badRequest, "header "+name, "it is empty", "give it a value, or leave it out")
 		}
 	}
 	o = door.Order{Source: c.name, Lane: h.Get(headerLane), Batch: h.Get(headerBatch), Traceparent: h.Get(headerTraceparent)}
