@@ -98,6 +98,13 @@ func (c Config) Validate() error {
 	if c.ConnectTimeout <= 0 {
 		bad("NATS_CONNECT_TIMEOUT", "%s is not positive", c.ConnectTimeout)
 	}
+	atMost := func(name string, n int64) {
+		if n == 0 || n < -1 {
+			bad(name, "%d: give a number above 0, or -1 for as many as fit", n)
+		}
+	}
+	atMost("MAX_INTENTS", c.MaxIntents)
+	atMost("MAX_BYTES", c.MaxBytes)
 	if err := checkURLs(c.URL); err != nil {
 		errs = append(errs, err)
 	}

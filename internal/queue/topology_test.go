@@ -160,4 +160,9 @@ func TestAPrefixBeginsEveryName(t *testing.T) {
 	require.Equal(t, "EU.orders.new.", cfg.names().newPre)
 	cfg.Prefix = "EU.west"
 	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_PREFIX:")
+
+	cfg = DefaultConfig()
+	cfg.MaxIntents, cfg.MaxBytes = 0, -2 // a broker takes both for no limit
+	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_MAX_INTENTS: 0: give a number above 0, or -1")
+	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_MAX_BYTES: -2: give")
 }
