@@ -55,3 +55,20 @@ func TestOrdersThatLookAlike(t *testing.T) {
 		return strings.Count(list, "look-alike") == 1 && strings.Contains(list, cyrillic+" look-alike")
 	}, patience, 50e6)
 }
+
+func TestSentencesKeepNames(t *testing.T) {
+	for phrase, want := range map[string]string{
+		"":                             "",
+		"it failed":                    "It failed.",
+		"it failed.":                   "It failed.",
+		"\u00e4nne refused this":       "\u00c4nne refused this.",
+		"march.csv has no header":      "march.csv has no header.",
+		"march.csv:17:3: it is empty":  "march.csv:17:3: it is empty.",
+		"order_no is there twice":      "order_no is there twice.",
+		"/var/lib/orderpost is full":   "/var/lib/orderpost is full.",
+		"two, or more, are there":      "Two, or more, are there.",
+		"limit=0 would stop the fleet": "limit=0 would stop the fleet.",
+	} {
+		require.Equal(t, want, sentence(phrase))
+	}
+}

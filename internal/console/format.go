@@ -125,12 +125,18 @@ func plural(n any, one, many string) string {
 // shorten returns the first n bytes of a text, with a mark where it was cut.
 func shorten(s string, n int) string { return order.Clip(s, n) }
 
-// sentence makes a phrase begin with a capital and end with a full stop.
+// sentence makes a phrase begin with a capital and end with a full stop. The name of a file, a
+// column or a setting stays as it is.
 func sentence(s string) string {
 	if s == "" {
 		return ""
 	}
-	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+	s = strings.TrimSuffix(s, ".") + "."
+	if word, _, _ := strings.Cut(s, " "); strings.ContainsAny(strings.TrimRight(word, ".,:;"), "./_:=") {
+		return s
+	}
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // plain shows the characters of foreign text that would hide, reorder or control

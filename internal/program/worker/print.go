@@ -87,7 +87,7 @@ func printMembers(ctx context.Context, say func(format string, args ...any), mem
 			since = p.Since.UTC().Format("01-02 15:04")
 		}
 		if p.Share > 0 {
-			share = perSecond(p.Share)
+			share = fleet.RateText(p.Share)
 		}
 		if p.ClockMS != nil {
 			clock = offset(time.Duration(*p.ClockMS) * time.Millisecond)
@@ -153,5 +153,5 @@ func offset(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// perSecond formats a rate with at most one decimal.
+// perSecond formats a measured rate with at most one decimal.
 func perSecond(rate float64) string { return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64) }
