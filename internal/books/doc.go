@@ -13,13 +13,22 @@
 //	letterindex.go, letterfollow.go, letterselect.go  an index of letters that
 //	             follows the stream, and selections from it
 //	imports.go   what is remembered of an import, and how far it came
+//	room.go      the waiting room, and pending.go the orders in it and in the queue
 //	cancel.go    withdraw an import or an order
-//	hold.go      keep the waiting intents of an import where they are, and which
-//	             worker feeds the queue with the others
+//	hold.go      keep the waiting intents of an import where they are
+//	feeding.go   which worker feeds the queue with the others
+//	shellword.go quotes a word for the commands that advice names
+//
+// What needs a second person:
+//
+//	approvalrule.go  the rule that says so
+//	approval.go      what waits for whom, and who approved it
+//	assessment.go    what of an import an approval is about
 //
 // The audit (R11, docs/protocol.md#r11):
 //
 //	audit.go         its result, and how often it looks
 //	audit_look.go    one look at the books while they are being written
+//	audit_say.go     its account, for people
 //	audit_again.go   orders that changed meanwhile, and contradictions, are read again
 package books

@@ -8,7 +8,8 @@
 //	server.go    the HTTP server, the routes, and what stands around each
 //	visit.go     one request: role, form, flash, errors as sentences
 //	guard.go     headers, names, forged requests, proxies
-//	login.go, session.go, users.go, role.go  who may do what
+//	login.go, known.go, session.go, users.go, role.go  who may do what
+//	crowd.go     how many connections an address may have
 //	confirm.go   the page that says what an act will do, before it does it
 //	acting.go    carrying out an act, with its entries in the journal
 //	render.go, format.go  templates, and how values are written
@@ -25,5 +26,14 @@
 //	batches.go   outcomes by import
 //	letters.go   the index of dead letters (package books)
 //
-// The other files are pages.
+//	letterlist.go  a page of them
+//
+// What several pages share: gate.go says whether the fleet sends, and if not, why; alike.go finds
+// order numbers that look like another one; questions.go, the cells that a check asks about;
+// receive.go takes a file, exportacts.go hands one out; chart.go draws; static.go serves style
+// and script.
+//
+// The pages: overview.go, searchpage.go, orderpage.go, letterpage.go (letteracts.go,
+// groupacts.go), waitingpage.go, pendingpage.go, importspage.go, uploadpage.go, approvalpage.go,
+// actpage.go, jobspage.go, journalpage.go, bookspage.go, and fleetacts.go for the fleet's.
 package console

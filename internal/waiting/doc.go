@@ -8,6 +8,8 @@
 //	pace.go     how much the intents stream should get
 //	feed.go     turns, and the move
 //	source.go   the intents of one lane and import, in their order
+//	unlisted.go what is ready, but not on the list
+//	cancel.go   what people cancelled, withdrawn import by import
 //	lease.go    which worker feeds
 //
 // Rule R13 (docs/protocol.md#r13) makes a move safe, even where two feeders make it

@@ -8,9 +8,12 @@
 //	event.go     one event of a history
 //	oracle.go    what the oracle keeps in mind
 //	invariant.go the invariants, their rules, and findings
+//	facts.go     an intent as it was stored, and what it says about itself
+//	moves.go, cancel.go, clocks.go  the waiting room, cancellations, jumps of a clock
 //	posts.go     what must be true of a POST
 //	records.go   what must be true of a record, and of an acknowledgement
 //	end.go       what must be true in the end
+//	file.go, complete.go  a history in a file, and what follows from it that nobody saw
 //
 // R1 to R14 in comments are the rules of docs/protocol.md.
 package oracle

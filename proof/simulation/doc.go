@@ -17,5 +17,18 @@
 // R1 to R14 in comments are the rules of docs/protocol.md.
 //
 // Only one goroutine runs at a time. The steps of a process are a coroutine
-// (engine.go), which yields wherever it waits.
+// (engine.go, coroutine.go), which yields wherever it waits.
+//
+// The other files:
+//
+//	plan.go         what a seed draws; corrections.go turns it towards corrections
+//	world.go        a schedule's parts together
+//	host.go         a process: worker, producer or command
+//	people.go, page.go, cancel.go  what producers and people do
+//	store.go        a process's access to the broker (settle.Store)
+//	consumer.go, trim.go, waiting.go  the workers' consumer, the log, the waiting room
+//	stamps.go, misread.go  timestamps that jump, answers that a wrong rule misreads
+//	witness.go      what the oracle is told
+//	mutation.go     one rule dropped, to prove that the oracle notices
+//	trace.go        a schedule's events, line by line
 package simulation

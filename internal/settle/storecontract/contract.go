@@ -33,7 +33,7 @@ type Broker struct {
 	// Cut breaks the connection for good.
 	Cut func()
 	// Lag makes the replica that answers Records lag behind the leader, and CatchUp ends
-	// that. Only TestReplicas calls them.
+	// that. Only tests of a cluster set them.
 	Lag, CatchUp func()
 }
 
