@@ -125,14 +125,16 @@ func (o *Oracle) leftover(c *course) bool {
 	for first > 0 && done(c.records[first-1].rec) {
 		first--
 	}
-	lost := func(process string, since Moment) bool {
-		ended := o.process(process).ended
-		return ended > 0 && ended <= since+removal
-	}
 	if c.letter.at > c.records[first].at {
-		return lost(c.letter.process, c.letter.at)
+		return o.lost(c.letter.process, c.letter.at)
 	}
-	return slices.ContainsFunc(c.records[first:], func(r observed) bool { return lost(r.process, r.at) })
+	return slices.ContainsFunc(c.records[first:], func(r observed) bool { return o.lost(r.process, r.at) })
+}
+
+// lost reports whether a process was lost before it had the time to remove a letter.
+func (o *Oracle) lost(process string, since Moment) bool {
+	ended := o.process(process).ended
+	return ended > 0 && ended <= since+removal
 }
 
 // done reports whether nothing is left to do about an order: it was accepted, or a person

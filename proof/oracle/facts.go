@@ -369,8 +369,8 @@ func (o *Oracle) checkFiled(c *course, e *Event) {
 	}
 	last := c.records[len(c.records)-1]
 	rec, l, want := last.rec, c.letter, ""
-	if rec.Outcome() == order.OutcomeAccepted && last.claim != e.Claim && o.process(last.process).ended == 0 {
-		return // a late acceptance, whose writer comes to the letter; the end shows whether it did
+	if rec.Outcome() == order.OutcomeAccepted && last.claim != e.Claim && (o.process(last.process).ended == 0 || o.lost(last.process, last.at)) {
+		return // a late acceptance, whose writer comes to the letter, or was lost before; the end shows it
 	}
 	switch {
 	case rec.ConflictOf(e.Intent) != nil && l == nil && c.droppedLast(rec, e.Intent): // and the intent was stored once more
