@@ -41,7 +41,7 @@ type AuditResult struct {
 	// with another body.
 	Conflicts uint64 `json:"conflicts"`
 	// Orphans counts the letters that are older than the retention and whose
-	// result has expired, which earlier versions allowed (docs/decisions.md, 10).
+	// result is gone (docs/decisions.md, 10).
 	Orphans uint64 `json:"orphans"`
 	// Moving counts the orders for which several intents were settled while the
 	// audit read them. It is not known how many of those intents belong to its sum.

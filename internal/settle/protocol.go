@@ -24,7 +24,7 @@ type Config struct {
 	Patience Patience
 }
 
-// Protocol keeps the settle rules R1 to R8 and R13 to R15 (docs/protocol.md) over a
+// Protocol keeps the settle rules R1 to R10 and R13 to R15 (docs/protocol.md) over a
 // [Store], with one part for each who acts. The parts are safe for concurrent use and run
 // nothing in the background. The owner of the broker's connection calls [Claims.Extend],
 // [Worker.Disconnected] and [Worker.Reconnected].

@@ -15,5 +15,5 @@
 //	end.go       what must be true in the end
 //	file.go, complete.go  a history in a file, and what follows from it that nobody saw
 //
-// R1 to R14 in comments are the rules of docs/protocol.md.
+// R1 to R15 in comments are the rules of docs/protocol.md.
 package oracle

@@ -14,7 +14,7 @@
 // seed after the other, notes which faults struck where (search.go, coverage.go, step.go),
 // and makes a schedule that breaks short (shrink.go).
 //
-// R1 to R14 in comments are the rules of docs/protocol.md.
+// R1 to R15 in comments are the rules of docs/protocol.md.
 //
 // Only one goroutine runs at a time. The steps of a process are a coroutine
 // (engine.go, coroutine.go), which yields wherever it waits.
