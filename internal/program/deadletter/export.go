@@ -33,7 +33,7 @@ func newExportCommand(s *surroundings) *cobra.Command {
 			"The CSV is for enqueue and not adapted to spreadsheets: cells may begin with = or +.\n\n" +
 			"Exit code 3: the format cannot hold the orders of some letters, which stderr names.",
 		Example: "  deadletter export --reason 'bad currency' > fix.ndjson\n  deadletter export --batch march --format csv > fix.csv",
-		Args:    cobra.NoArgs,
+		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	program.NoJSON(cmd, "it writes orders; --format ndjson, the default, is JSON")

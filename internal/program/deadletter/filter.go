@@ -3,9 +3,12 @@ package deadletter
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
@@ -18,6 +21,8 @@ import (
 type filter struct {
 	books.LetterFilter
 	matcher *books.LetterMatcher
+	// given are the filter's own flags, by name, once cobra has read the command line.
+	given map[string]*pflag.Flag
 }
 
 func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
@@ -30,6 +35,10 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 	flags.StringVar(&f.Until, "until", "", "only letters filed before this time (as --since)")
 	flags.StringSliceVar(&f.Statuses, "status", nil, "only these HTTP statuses of the last answer (422, 5xx, 0 = no answer)")
 	flags.StringVar(&f.OrderNo, "order-no", "", "only these order numbers; * stands for any text, ? for one character, \\ makes the next character literal")
+	f.given = make(map[string]*pflag.Flag)
+	for _, name := range []string{"outcome", "reason", "answer", "batch", "since", "until", "status", "order-no"} {
+		f.given[name] = flags.Lookup(name)
+	}
 	var outcomes []cobra.Completion
 	for _, o := range order.Outcomes() {
 		if o.NeedsLetter() {
@@ -51,7 +60,22 @@ func (f *filter) compile(now time.Time) error {
 	for _, w := range wrong {
 		errs = append(errs, fmt.Errorf("--%w", w))
 	}
+	// An empty value selects everything: drop --outcome expired --batch "$BATCH" would
+	// drop the letters of every import where the variable is not set.
+	for _, name := range slices.Sorted(maps.Keys(f.given)) {
+		if flag := f.given[name]; flag.Changed && slices.Contains([]string{"", "[]"}, flag.Value.String()) {
+			errs = append(errs, fmt.Errorf("--%s: is empty, and would select every letter; give a value, or leave the flag out", name))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// filtersOnly refuses arguments: these commands take filters, and one order is a filter, too.
+func filtersOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("%s takes filters and no argument, and was given %q; for one order give --order-no (see %s --help)", cmd.CommandPath(), args[0], cmd.CommandPath()))
 }
 
 // journaled adds to about which letters the filter selects.

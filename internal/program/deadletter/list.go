@@ -37,7 +37,7 @@ func newListCommand(s *surroundings) *cobra.Command {
 			"60 characters, in which # stands for what differs from order to order.\n" +
 			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
 		Example: "  deadletter list --outcome unknown --since 24h\n  deadletter list --status 5xx --order-no 'A-2026*' --csv\n  deadletter list --answer 'balance # is too low'",
-		Args:    cobra.NoArgs,
+		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()

@@ -47,7 +47,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 			"accepted order is never replayed. The journal keeps who replayed what.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
 		Example: "  deadletter replay --outcome exhausted --since 2h --dry-run\n  deadletter replay --batch march --rate 20",
-		Args:    cobra.NoArgs,
+		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	f := cmd.Flags()

@@ -263,6 +263,31 @@ func TestActsThatNeedASecondPerson(t *testing.T) {
 	o.balanced()
 }
 
+// TestEmptyFilter: an empty value, as a script passes whose variable is not set, selects
+// nothing more than a value would.
+func TestEmptyFilter(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1")
+	for _, flag := range []string{"batch", "outcome", "reason", "answer", "since", "until", "status", "order-no"} {
+		for _, args := range [][]string{
+			{"drop", "--reason", "e", "--yes"}, {"replay", "--reason", "e"}, {"export", "--reason", "e"}, {"list", "--reason", "e"},
+			{"resolve", "--reason", "e", "--rejected", "--note", "x", "--yes"}, {"drop", "--all", "--yes"},
+		} {
+			code, _, errOut := o.run(append(args, "--"+flag, "")...)
+			require.Equal(t, program.ExitUsage, code, "%s --%s ''", args, flag)
+			require.Contains(t, errOut, "--"+flag+": is empty, and would select every letter")
+		}
+	}
+	require.NotNil(t, o.letter("A-1"))
+
+	for _, command := range []string{"drop", "replay", "export", "list"} {
+		code, _, errOut := o.run(command, "A-1")
+		require.Equal(t, program.ExitUsage, code)
+		require.Contains(t, errOut, `was given "A-1"; for one order give --order-no`)
+	}
+	require.NotNil(t, o.letter("A-1"))
+}
+
 // TestResolveAGroup: a filter, a preview, and one entry in the journal.
 func TestResolveAGroup(t *testing.T) {
 	o := open(t)
