@@ -104,8 +104,12 @@ func (c *client) post(ctx context.Context, m *message) reply {
 		return reply{said: plain(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	// The status counts, whatever becomes of the rest of the answer.
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+	var text []byte
+	// The status counts, whatever becomes of the rest of the answer. What follows a 101 is
+	// the connection itself, which net/http bounds by no timeout: reading it may never end.
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		text, _ = io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+	}
 	r := reply{status: resp.StatusCode, said: order.Truncate(strings.ToValidUTF8(strings.TrimSpace(string(text)), "�"), saidLimit)}
 	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
 		r.after = answer.RetryAfter(resp.Header, time.Now())

@@ -329,6 +329,38 @@ func TestASlowReceiver(t *testing.T) {
 	close(block)
 }
 
+// TestAReceiverThatSwitchesProtocols: what follows such an answer is a connection without a
+// timeout. It takes no hand for ever.
+func TestAReceiverThatSwitchesProtocols(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t))
+	b := newLedger(t, q)
+	e := newEndpoint(t)
+	var switched atomic.Int64
+	e.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if switched.Add(1) > hands {
+			e.ServeHTTP(w, r)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"))
+	})
+	s := newTestSender(t, q, e.URL)
+	run(t, s)
+	want := make(map[string]string)
+	for i := range 2 * hands {
+		no := fmt.Sprintf("A-%d", i)
+		b.put(no, "accepted")
+		want[no] = "accepted"
+	}
+	e.await(t, want)
+	require.EqualValues(t, hands, s.Stats().Attempts["1xx"])
+}
+
 // TestAPersonCorrects: what a worker and a person do to an order, as the receiver hears it. Each
 // event is as the schema says.
 func TestAPersonCorrects(t *testing.T) {
