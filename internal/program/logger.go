@@ -3,6 +3,8 @@ package program
 import (
 	"fmt"
 	"io"
+	stdlog "log"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +31,23 @@ func NewLogger(w io.Writer, level, format string, environ map[string]string) (ze
 		return zerolog.Nop(), fmt.Errorf("%sLOG_FORMAT: %q is not one of json, console, auto", EnvPrefix, format)
 	}
 	return zerolog.New(w).Level(lvl).Hook(utcTime{}), nil
+}
+
+// TakeStandardLog makes the lines of Go's standard logger lines of log, at the level debug.
+// Nothing here writes to it, but net/http does, raw and for each answer, where a server
+// sends more than its answer: such lines would stand between those in JSON.
+func TakeStandardLog(log zerolog.Logger) {
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(strays{log})
+}
+
+// strays logs lines that nothing here has written.
+type strays struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (s strays) Write(text []byte) (int, error) {
+	s.log.Debug().Str("detail", strings.TrimSpace(string(text))).Msg("a library complains")
+	return len(text), nil
 }
 
 // utcTime adds the time to each line. zerolog's own Timestamp depends on a global

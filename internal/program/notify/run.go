@@ -62,6 +62,7 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
+	program.TakeStandardLog(log)
 	q, done, err := broker.Open(ctx, cfg.Broker, broker.Options{Name: "notify", Stderr: stderr, Tell: func(line string) { log.Warn().Msg(line) }})
 	if err != nil {
 		return err

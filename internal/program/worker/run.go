@@ -64,6 +64,7 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
+	program.TakeStandardLog(log)
 	for _, u := range program.UnknownSettings(environ, program.Settings(cfg)) {
 		log.Warn().Str("variable", u.Name).Msg(u.String())
 	}
