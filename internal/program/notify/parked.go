@@ -86,7 +86,7 @@ const row = "%-24s  %-9s  %-16s  %5v  %-20s  %s"
 
 func (s *surroundings) table(all []*notify.Aside) {
 	if len(all) == 0 {
-		s.say("The receiver refuses no event alone.")
+		s.say("The receiver refuses no event alone. Whether it takes events at all, orderpost fleet says.")
 		return
 	}
 	s.say(row, "ORDER_NO", "OUTCOME", "STATE", "TRIES", "SINCE", "LAST ANSWER")
