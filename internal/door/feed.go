@@ -22,7 +22,15 @@ func (d *Door) Outcomes(ctx context.Context, after uint64) iter.Seq2[Outcome, er
 	return func(yield func(Outcome, error) bool) {
 		f := &feed{d: d, after: after, yield: yield, run: d.follow.enter()}
 		defer d.follow.leave()
-		if err := f.serve(ctx); !errors.Is(err, errStopped) && ctx.Err() == nil {
+		// A broker that is out of reach is waited for, and behind a closed door it stays so.
+		untilClosed, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(d.ctx, cancel)()
+		err := f.serve(untilClosed)
+		if d.ctx.Err() != nil && untilClosed.Err() != nil && !errors.Is(err, errStopped) {
+			err = ErrClosed
+		}
+		if !errors.Is(err, errStopped) && ctx.Err() == nil {
 			yield(Outcome{}, err)
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 )
 
 // collect reads outcomes from a position until n are there, and returns them as words.
@@ -59,6 +61,29 @@ func TestTheFeedGoesOnWhereItWas(t *testing.T) {
 		failed = err
 	}
 	require.ErrorIs(t, failed, ErrPosition)
+}
+
+// TestAFeedOfAClosedDoorEnds, also one that still reads what was stored before: the broker of
+// a closed door is out of reach for ever.
+func TestAFeedOfAClosedDoorEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(cfg *queue.Config) { cfg.BrokerWait = time.Second })
+	r.submit(one("A", "a1"), Stored)
+	r.answer(1, order.Accepted)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLong)
+	defer cancel()
+	for range 10 { // one that is open, and others that come later
+		var ended error
+		for o, err := range r.Outcomes(ctx, 0) {
+			ended = err
+			if err == nil {
+				require.Equal(t, "A", o.OrderNo)
+				r.Close()
+				r.q.Close()
+			}
+		}
+		require.ErrorIs(t, ended, ErrClosed)
+	}
 }
 
 // TestManyFeedsReadOneFollower: they get the same, in the same order, slow readers too.
