@@ -1,10 +1,12 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // UsageErrors makes a command and its subcommands return ExitUsage for wrong usage,
@@ -27,6 +29,9 @@ func UsageErrors(cmd *cobra.Command) {
 		if err := c.ValidateFlagGroups(); err != nil { // cobra's own check comes later, and its error has no hook
 			return wrap(c, err)
 		}
+		if err := checkEmpty(c); err != nil {
+			return wrap(c, err)
+		}
 		switch {
 		case beforeE != nil:
 			return beforeE(c, list)
@@ -38,6 +43,30 @@ func UsageErrors(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		UsageErrors(sub)
 	}
+}
+
+// notEmpty is the annotation of flags that are refused with an empty value.
+const notEmpty = "orderpost_not_empty"
+
+// NotEmpty makes an empty value of these flags, which exist, wrong usage. A script gives one where
+// its variable is not set, and the command would do more than was meant, or do it at once.
+func NotEmpty(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.Flags().SetAnnotation(name, notEmpty, nil); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// checkEmpty names every flag of NotEmpty that was given without a value.
+func checkEmpty(cmd *cobra.Command) error {
+	var errs []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, not := f.Annotations[notEmpty]; not && (f.Value.String() == "" || f.Value.String() == "[]") {
+			errs = append(errs, fmt.Errorf("--%s is empty: give a value, or leave the flag out", f.Name))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // printError prints the error to stderr, unless it has no text.

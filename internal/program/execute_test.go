@@ -63,3 +63,27 @@ func TestFlagsThatExcludeEachOtherAreWrongUsage(t *testing.T) {
 	require.Equal(t, ExitUsage, Execute(t.Context(), root, []string{"check", "--answer", "--broker"}, nil, &stderr, &stderr))
 	require.Regexp(t, `^prog: .*answer broker.*\(see prog check --help\)\n$`, stderr.String())
 }
+
+// An empty value, as a script gives whose variable is not set, is not taken for no value where the
+// command would do more then.
+func TestEmptyValuesAreWrongUsage(t *testing.T) {
+	run := func(args ...string) (ran bool, code int, text string) {
+		root := &cobra.Command{Use: "prog"}
+		drop := &cobra.Command{Use: "drop", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { ran = true; return nil }}
+		drop.Flags().String("batch", "", "")
+		drop.Flags().StringSlice("outcome", nil, "")
+		drop.Flags().String("note", "", "")
+		NotEmpty(drop, "batch", "outcome")
+		root.AddCommand(drop)
+		var stderr bytes.Buffer
+		code = Execute(t.Context(), root, append([]string{"drop"}, args...), nil, &stderr, &stderr)
+		return ran, code, stderr.String()
+	}
+	ran, code, text := run("--outcome=", "--batch", "")
+	require.False(t, ran)
+	require.Equal(t, ExitUsage, code)
+	require.Equal(t, "prog: --batch is empty: give a value, or leave the flag out\n--outcome is empty: give a value, or leave the flag out (see prog drop --help)\n", text)
+	ran, code, text = run("--outcome=expired", "--note", "")
+	require.True(t, ran)
+	require.Equal(t, ExitDone, code, text)
+}

@@ -3,16 +3,14 @@ package deadletter
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
 )
@@ -21,8 +19,6 @@ import (
 type filter struct {
 	books.LetterFilter
 	matcher *books.LetterMatcher
-	// given are the filter's own flags, by name, once cobra has read the command line.
-	given map[string]*pflag.Flag
 }
 
 func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
@@ -35,10 +31,7 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 	flags.StringVar(&f.Until, "until", "", "only letters filed before this time (as --since)")
 	flags.StringSliceVar(&f.Statuses, "status", nil, "only these HTTP statuses of the last answer (422, 5xx, 0 = no answer)")
 	flags.StringVar(&f.OrderNo, "order-no", "", "only these order numbers; * stands for any text, ? for one character, \\ makes the next character literal")
-	f.given = make(map[string]*pflag.Flag)
-	for _, name := range []string{"outcome", "reason", "answer", "batch", "since", "until", "status", "order-no"} {
-		f.given[name] = flags.Lookup(name)
-	}
+	program.NotEmpty(cmd, "outcome", "reason", "answer", "batch", "since", "until", "status", "order-no") // drop --outcome expired --batch "$BATCH"
 	var outcomes []cobra.Completion
 	for _, o := range order.Outcomes() {
 		if o.NeedsLetter() {
@@ -60,13 +53,6 @@ func (f *filter) compile(now time.Time) error {
 	for _, w := range wrong {
 		errs = append(errs, fmt.Errorf("--%w", w))
 	}
-	// An empty value selects everything: drop --outcome expired --batch "$BATCH" would
-	// drop the letters of every import where the variable is not set.
-	for _, name := range slices.Sorted(maps.Keys(f.given)) {
-		if flag := f.given[name]; flag.Changed && slices.Contains([]string{"", "[]"}, flag.Value.String()) {
-			errs = append(errs, fmt.Errorf("--%s: is empty, and would select every letter; give a value, or leave the flag out", name))
-		}
-	}
 	return errors.Join(errs...)
 }
 
@@ -75,7 +61,7 @@ func filtersOnly(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usage(fmt.Errorf("%s takes filters and no argument, and was given %q; for one order give --order-no (see %s --help)", cmd.CommandPath(), args[0], cmd.CommandPath()))
+	return fmt.Errorf("%s takes filters and no argument, and was given %q; for one order give --order-no", cmd.CommandPath(), args[0])
 }
 
 // journaled adds to about which letters the filter selects.

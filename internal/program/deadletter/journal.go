@@ -57,6 +57,7 @@ func newJournalCommand(s *surroundings) *cobra.Command {
 	f.StringVar(&c.query.OrderNo, "order", "", "another name of --order-no")
 	_ = f.MarkHidden("order") // the flag exists
 	f.StringVar(&c.query.Batch, "batch", "", "only acts on this import")
+	program.NotEmpty(cmd, "since", "until", "by", "kind", "order-no", "order", "batch")
 	f.IntVar(&c.limit, "limit", journalRows, "acts shown at most; 0 = all")
 	f.BoolVar(&c.follow, "follow", false, "go on with what happens from now on, until Ctrl-C")
 	program.JSONFlag(cmd, &c.json, "journal")

@@ -58,6 +58,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 	f.IntVar(&c.limit, "limit", 0, "orders at most; 0 = all that match")
 	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also orders that may exist at the API; may create an order twice")
 	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that replaces the orders' own deadlines; none removes them")
+	program.NotEmpty(cmd, "deadline")
 	program.JSONFlag(cmd, &c.json, "replay")
 	c.person.Register(cmd, s.environ)
 	return cmd

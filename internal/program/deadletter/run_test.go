@@ -275,7 +275,7 @@ func TestEmptyFilter(t *testing.T) {
 		} {
 			code, _, errOut := o.run(append(args, "--"+flag, "")...)
 			require.Equal(t, program.ExitUsage, code, "%s --%s ''", args, flag)
-			require.Contains(t, errOut, "--"+flag+": is empty, and would select every letter")
+			require.Contains(t, errOut, "--"+flag+" is empty: give a value, or leave the flag out (see ")
 		}
 	}
 	require.NotNil(t, o.letter("A-1"))

@@ -127,8 +127,7 @@ func setFlag(cmd *cobra.Command, line string) error {
 		return fmt.Errorf("%q is no flag: a line is one flag of enqueue, such as --lane night", clip(line))
 	}
 	name, value := flag, ""
-	at := strings.IndexAny(flag, " \t=")
-	if at >= 0 {
+	if at := strings.IndexAny(flag, " \t="); at >= 0 {
 		name, value = flag[:at], strings.TrimSpace(flag[at+1:])
 	}
 	f := cmd.Flags().Lookup(name)
@@ -140,7 +139,7 @@ func setFlag(cmd *cobra.Command, line string) error {
 		return fmt.Errorf("there is no flag --%s (orderpost enqueue --help lists them)", clip(name))
 	case f.NoOptDefVal != "" && value == "":
 		value = f.NoOptDefVal
-	case value == "" && at < 0:
+	case value == "":
 		return fmt.Errorf("--%s needs a value", name)
 	}
 	if err := cmd.Flags().Set(name, value); err != nil {

@@ -29,6 +29,7 @@ func TestTheNextTimeOfDay(t *testing.T) {
 		"--not-before 08:00":              `"08:00" does not say where; write the zone behind it, such as 08:00 Europe/Berlin or 08:00 UTC`,
 		"--not-before 08:00 Europe/Brlin": "unknown time zone Europe/Brlin; write a zone such as Europe/Berlin or UTC",
 		"--not-before 8 o'clock":          "--not-before: ",
+		"--deadline=":                     "--deadline needs a value",
 		"--not-before 2026-01-01T08:00Z":  "ago; write a time of day, such as 08:00 Europe/Berlin, or say --allow-past",
 	} {
 		_, err := ParseFolderFlags(text, Completeness{}, nil)

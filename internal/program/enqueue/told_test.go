@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -151,4 +152,13 @@ func TestWhoeverWaitsIsToldThatNothingIsSent(t *testing.T) {
 	require.Contains(t, got.out, "fleet          no"+why[:30])
 	require.Contains(t, run(t, settings, "", "order", "T-1", "--json").out, `"nothing_sent": "no`+why+`"`)
 	require.Contains(t, run(t, settings, "", "order", "T-1").out, "it waits, and nothing is sent since")
+}
+
+// TestAnEmptyTimeIsNoTime: without it the orders would be sent at once, or for ever.
+func TestAnEmptyTimeIsNoTime(t *testing.T) {
+	for _, flag := range []string{"not-before", "deadline", "batch", "lane", "results"} {
+		var out, errOut bytes.Buffer
+		require.Equal(t, program.ExitUsage, Run(t.Context(), []string{"orders.csv", "--" + flag + "="}, nil, nil, &out, &errOut))
+		require.Contains(t, errOut.String(), "--"+flag+" is empty: give a value, or leave the flag out")
+	}
 }

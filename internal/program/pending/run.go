@@ -46,6 +46,7 @@ func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.filter.Batch, "batch", "", "only the orders of this import")
+	program.NotEmpty(cmd, "batch")
 	f.BoolVar(&c.filter.Retrying, "retrying", false, "only the orders that were attempted")
 	f.IntVar(&c.limit, "limit", rows, "orders shown at most; 0 = all (with --json all is the default)")
 	_ = cmd.RegisterFlagCompletionFunc("batch", broker.CompleteBatch(environ)) // the flag exists
