@@ -37,8 +37,8 @@ var ErrOtherTime = errors.New("another time for an import that is pending")
 var ErrDirect = errors.New("imports need approval here, and wait for it in the waiting room: leave --direct out")
 
 // ErrInterrupted means that rows could not be stored. The same import continues after
-// the last confirmed row.
-var ErrInterrupted = errors.New("stopped; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice")
+// the last confirmed row. Callers say what to do: some try again by themselves.
+var ErrInterrupted = errors.New("stopped")
 
 // Result is the result of an import: what became of its rows, and which orders to
 // wait for.

@@ -241,7 +241,9 @@ func TestFullQueue(t *testing.T) {
 	require.Eventually(t, func() bool {
 		job := d.Job(u.ID)
 		require.NotNil(t, job)
-		return strings.Contains(job.Progress().Hindrance, "no order was settled")
+		hindrance := job.Progress().Hindrance
+		require.NotContains(t, hindrance, "command", "it goes on by itself")
+		return strings.Contains(hindrance, "no order was settled")
 	}, time.Minute, 5*time.Millisecond)
 	work(t, q, 600)
 	u = finished(t, d, u.ID)

@@ -234,7 +234,9 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	case errors.Is(err, queue.ErrUnreachable):
 	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}
-	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
+	case errors.Is(err, importer.ErrInterrupted):
+		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice", err)}
+	case errors.Is(err, importer.ErrCancelled):
 		err = &program.ExitError{Code: program.ExitPartial, Err: err}
 	}
 	return done, err
