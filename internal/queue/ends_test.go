@@ -88,3 +88,33 @@ func TestEnds(t *testing.T) {
 		require.Zero(t, e.look(next))
 	}
 }
+
+// An older copy of everything brings an older bucket, too, which finds nothing missing. Whoever
+// saw more does, until a person accepts the loss.
+func TestWhatAProgramSawCountsBesideAnOlderBucket(t *testing.T) {
+	q := openQueue(t, startBroker(t), "worker-1")
+	_, seen, err := q.Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, q.Extents.RememberExtents(t.Context(), seen, seen))
+	results := seen[q.Conn.n.results]
+	results.Last = 5
+	seen[q.Conn.n.results] = results
+	losses, now, err := q.Extents.Losses(t.Context(), seen)
+	require.NoError(t, err)
+	require.Len(t, losses, 1)
+	require.Contains(t, losses[0].String(), "stream ORDERS_RESULTS ends at message 0 and had reached message 5")
+	require.Equal(t, uint64(0), now[q.Conn.n.results].Last)
+
+	require.NoError(t, q.Extents.AcceptLosses(t.Context(), "anna", nil))
+	losses, now, err = q.Extents.Losses(t.Context(), seen)
+	require.NoError(t, err)
+	require.Empty(t, losses)
+
+	// What is seen after her word counts again.
+	results = now[q.Conn.n.results]
+	results.Last = 7
+	now[q.Conn.n.results] = results
+	losses, _, err = q.Extents.Losses(t.Context(), now)
+	require.NoError(t, err)
+	require.Len(t, losses, 1)
+}

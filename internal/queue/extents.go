@@ -67,8 +67,9 @@ type ExtentKeeper struct {
 	results, letters *writer
 }
 
-// Losses compares the streams with what the bucket remembers of them, or with seen if the
-// bucket remembers nothing, which it then stores. It returns the present extents, too.
+// Losses compares the streams with what the bucket remembers of them, and with what this program
+// saw itself at its last look: the bucket may have been put back with the streams. A bucket that
+// remembers nothing stores seen. Losses returns the present extents, too.
 //
 // In a cluster a new leader may be behind for a moment, so Losses looks again before it
 // reports a loss.
@@ -83,9 +84,14 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 			ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
 		}
 	}
+	raise(was, seen)
 	for look := 1; ; look++ {
 		if now, err = ex.extents(ctx); err != nil {
 			return nil, nil, err
+		}
+		for name, e := range now {
+			e.Accepted = was[name].Accepted
+			now[name] = e
 		}
 		was = ex.keepAgain(ctx, was, revision, now)
 		losses = ex.compareExtents(was, now)
@@ -94,6 +100,18 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 		}
 		if err := pause(ctx, lossPause); err != nil {
 			return nil, nil, err
+		}
+	}
+}
+
+// raise raises extents to what was seen of the same streams, unless a person accepted a loss
+// since.
+func raise(was, seen Extents) {
+	for name, e := range seen {
+		have, known := was[name]
+		if known && e.Created.Equal(have.Created) && e.Last > have.Last && !have.Accepted.After(e.Accepted) {
+			have.Last = e.Last
+			was[name] = have
 		}
 	}
 }

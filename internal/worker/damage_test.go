@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/order"
 	"orderpost/internal/queue/bitrot"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/worker"
@@ -56,6 +60,65 @@ func TestAStreamThatLostItsEndHoldsTheFleet(t *testing.T) {
 			s.shows(`orderpost_stream_present{stream="` + part + `"} 1`)
 		})
 	}
+}
+
+// An older copy of the whole store is put back under a worker that runs: its bucket knows of
+// nothing missing, and the orders of the time since are pending once more. The worker saw more,
+// and posts none of them.
+func TestAnOlderCopyUnderARunningWorkerPostsNothing(t *testing.T) {
+	s := openWatched(t, nil, func(c *worker.Config) {
+		c.Submit.RequestTimeout, c.Queue.AttemptTimeout = time.Second, time.Second // what is given again waits so long after a reconnect
+	})
+	start := func() {
+		t.Helper()
+		var err error
+		s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
+		require.NoError(t, err)
+	}
+	s.publish(0, 5)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 5`)
+	release := s.hold(0) // the API answers nobody
+	s.publish(100, 20)
+	s.broker.Stop()
+	copied := t.TempDir()
+	require.NoError(t, os.CopyFS(copied, os.DirFS(s.dir)))
+	start()
+	release()
+	s.eventually(func() bool {
+		for no := 100; no < 120; no++ {
+			e, err := s.queue.Ledger.Lookup(t.Context(), fmt.Sprintf("SECRET-NO-%d", no))
+			if err != nil || e.Record.Outcome() != order.OutcomeAccepted {
+				return false
+			}
+		}
+		return true
+	}, "not all are accepted")
+	seen := func() bool {
+		e, err := s.queue.Bucket().Get(t.Context(), "extents")
+		state, stateErr := s.queue.Results().State(t.Context())
+		return err == nil && stateErr == nil && bytes.Contains(e.Value, fmt.Appendf(nil, `"last":%d`, state.LastSeq))
+	}
+	s.eventually(seen, "the worker has not seen how far the results have come")
+	attempts := func() (n int) {
+		for no := 100; no < 120; no++ {
+			e, _ := s.api.Lookup(fmt.Sprintf("SECRET-NO-%d", no))
+			n += e.Attempts
+		}
+		return n
+	}
+	had := attempts()
+
+	s.broker.Stop()
+	require.NoError(t, os.RemoveAll(s.dir))
+	require.NoError(t, os.CopyFS(s.dir, os.DirFS(copied)))
+	require.NoError(t, os.Chmod(filepath.Join(s.dir, "token"), 0o600)) // CopyFS gave it to everybody, and the broker would make another
+	start()
+	s.unready("that its broker confirmed are lost")
+	s.eventually(s.queue.Conn.Connected, "not connected")
+	audit, err := books.Audit(t.Context(), s.queue)
+	require.NoError(t, err)
+	require.False(t, audit.Balanced())
+	require.Equal(t, had, attempts(), "posted again")
 }
 
 // A worker that starts on a damaged store posts nothing. The one before it remembered, at

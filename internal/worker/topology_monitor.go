@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -47,6 +48,8 @@ type topologyMonitor struct {
 	replicas *queue.ReplicaWatch
 	wake     chan struct{} // a look is due before its time
 
+	reconnects atomic.Uint64 // the gate is shut from each on, until a look that began after it
+
 	mu       sync.Mutex // guards the following
 	fresh    int        // for how many looks the gate stays shut, because the bucket is another one
 	last     []queue.PartState
@@ -61,7 +64,9 @@ func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, eve
 	}
 	m := &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait, replicas: q.Census.WatchReplicas(), wake: make(chan struct{}, 1),
 		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), replaced: make(map[queue.Part]uint64)}
-	q.Conn.OnReconnect(func() { // the broker may have been restarted on a damaged store
+	q.Conn.OnReconnect(func() { // the broker may have been restarted on a damaged store, or on an older copy
+		m.reconnects.Add(1)
+		m.gate.Pause(holdReconnected)
 		select {
 		case m.wake <- struct{}{}:
 		default:
@@ -92,9 +97,13 @@ func (m *topologyMonitor) run(ctx context.Context) {
 	m.compare(ctx) // remembers it
 }
 
+// holdReconnected shuts the gate for a moment.
+const holdReconnected = "the broker is back, and its streams are looked at"
+
 func (m *topologyMonitor) look(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, topologyTimeout)
 	defer cancel()
+	reconnects := m.reconnects.Load()
 	m.mu.Lock()
 	last := m.last
 	m.mu.Unlock()
@@ -114,22 +123,25 @@ func (m *topologyMonitor) look(parent context.Context) {
 			m.present(ctx, s)
 		}
 	}
-	m.compare(ctx)
+	compared := m.compare(ctx)
 	m.compareReplicas(ctx)
 	m.revive(ctx, now)
 	m.mu.Lock()
 	m.fresh = max(m.fresh-1, 0)
 	m.mu.Unlock()
 	m.keepGate(now)
+	if compared && reconnects == m.reconnects.Load() {
+		m.gate.Release(holdReconnected)
+	}
 }
 
 // compare looks whether a stream lost what its broker had confirmed, and remembers what
-// the last look saw.
-func (m *topologyMonitor) compare(ctx context.Context) {
+// the last look saw. It reports whether the broker answered.
+func (m *topologyMonitor) compare(ctx context.Context) bool {
 	losses, now, err := m.queue.Extents.Losses(ctx, m.seen)
 	if err != nil {
 		m.log.Debug().Err(err).Msg("cannot compare how far the streams have come")
-		return
+		return false
 	}
 	if len(losses) == 0 && m.seen != nil {
 		if err := m.queue.Extents.RememberExtents(ctx, m.seen, now); err != nil {
@@ -147,6 +159,7 @@ func (m *topologyMonitor) compare(ctx context.Context) {
 		m.log.Error().Msg(text + "; nothing is posted. " + queue.LossAdvice)
 	}
 	m.told = text
+	return true
 }
 
 // compareReplicas looks whether a replica of the results lacks some.
