@@ -71,7 +71,7 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this file, as a workbook if it ends in .xlsx, else as CSV; - is standard output; implies --wait")
-	program.NotEmpty(cmd, "sheet", "order-no-template", "mapping", "batch", "source", "deadline", "not-before", "lane", "results") // without its time an order would be sent at once
+	program.NotEmpty(cmd, "sheet", "order-no-template", "mapping", "deadline", "not-before", "lane", "results") // without its time an order would be sent at once
 	o.person.Register(cmd, environ)
 	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")

@@ -156,7 +156,7 @@ func TestWhoeverWaitsIsToldThatNothingIsSent(t *testing.T) {
 
 // TestAnEmptyTimeIsNoTime: without it the orders would be sent at once, or for ever.
 func TestAnEmptyTimeIsNoTime(t *testing.T) {
-	for _, flag := range []string{"not-before", "deadline", "batch", "lane", "results"} {
+	for _, flag := range []string{"not-before", "deadline", "lane", "results"} {
 		var out, errOut bytes.Buffer
 		require.Equal(t, program.ExitUsage, Run(t.Context(), []string{"orders.csv", "--" + flag + "="}, nil, nil, &out, &errOut))
 		require.Contains(t, errOut.String(), "--"+flag+" is empty: give a value, or leave the flag out")
