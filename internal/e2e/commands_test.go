@@ -21,6 +21,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
@@ -179,7 +180,7 @@ func (p *place) run(path, orderNo string, lines []string) {
 	for name, value := range p.settings {
 		environ = append(environ, name+"="+value)
 	}
-	var out syncBuffer
+	var out patient.Buffer
 	sh, err := interp.New(interp.Env(expand.ListEnviron(environ...)), interp.StdIO(nil, &out, &out),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return p.exec }))
 	require.NoError(p.t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pages "orderpost/internal/console"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/console"
 )
@@ -38,7 +39,7 @@ func TestViewersConnectionCannotWrite(t *testing.T) {
 	viewer := s.settings["viewer"]
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var says syncBuffer
+	var says patient.Buffer
 	code := make(chan int, 1)
 	go func() {
 		code <- console.Run(ctx, nil, s.as("operator", map[string]string{"ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "ORDERPOST_CONSOLE_USERS": users,

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,32 +34,14 @@ const patience = 90 * time.Second
 // pause is the time between two looks at a condition.
 const pause = 10 * time.Millisecond
 
-// syncBuffer collects a running program's output.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // process is a program that runs in this process.
 type process struct {
 	t      *testing.T
 	name   string
 	stop   context.CancelFunc
 	code   chan int
-	out    syncBuffer
-	errOut syncBuffer
+	out    patient.Buffer
+	errOut patient.Buffer
 	ended  bool
 }
 
@@ -99,7 +79,7 @@ func (p *process) wait() int {
 
 // saw waits until the program has printed text, and returns the rest of the
 // line behind it.
-func (p *process) saw(where *syncBuffer, text string) string {
+func (p *process) saw(where *patient.Buffer, text string) string {
 	p.t.Helper()
 	var rest string
 	said := assert.Eventually(p.t, func() bool {
@@ -175,7 +155,7 @@ func importFile(t *testing.T, settings map[string]string, args ...string) (code 
 // runProgram runs a command to its end.
 func runProgram(t *testing.T, run program.RunFunc, settings map[string]string, args ...string) (code int, out, errOut string) {
 	t.Helper()
-	var o, e syncBuffer
+	var o, e patient.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	code = run(ctx, args, settings, strings.NewReader(""), &o, &e)

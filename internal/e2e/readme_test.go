@@ -14,6 +14,7 @@ import (
 
 	"orderpost/internal/console"
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/demo"
 	pool "orderpost/internal/worker"
@@ -100,7 +101,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // TestDemo is the README's first command.
 func TestDemo(t *testing.T) {
-	var out, errOut syncBuffer
+	var out, errOut patient.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	code := demo.Run(ctx, []string{"../../examples/orders.csv", "--json"}, map[string]string{}, nil, &out, &errOut)

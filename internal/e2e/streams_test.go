@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/demo"
@@ -26,7 +27,7 @@ func TestProgramsNoticeAFullDisk(t *testing.T) {
 	for name, run := range map[string]program.RunFunc{
 		"deadletter": deadletter.Run, "demo": demo.Run, "enqueue": enqueue.Run, "orderpost": orderpost.Run, "sandbox": sandbox.Run, "worker": worker.Run,
 	} {
-		var errOut syncBuffer
+		var errOut patient.Buffer
 		code := program.Guard(name, run)(t.Context(), []string{"--help"}, nil, strings.NewReader(""), full, &errOut)
 		require.Equal(t, program.ExitFailed, code, name)
 		require.Equal(t, name+": the output is not complete: standard output could not be written: write /dev/full: no space left on device\n", errOut.String())

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,24 +37,6 @@ func TestMain(m *testing.M) {
 
 const patience = time.Minute
 
-// text collects a log.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *text) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // rig is a broker, a worker's queue, and an HTTP door with a queue of its own.
 type rig struct {
 	*Server
@@ -64,7 +44,7 @@ type rig struct {
 	dir      string
 	broker   *embedded.Server
 	worker   *queue.Queue
-	log      *text
+	log      *patient.Buffer
 	registry *prometheus.Registry
 	client   *http.Client
 }
@@ -78,7 +58,7 @@ func newRig(t testing.TB, change ...func(*Options, *queue.Config)) *rig {
 // newRigOver is newRig with a dialer between the door and the broker; nil = none.
 func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *queue.Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), log: &text{}, registry: prometheus.NewRegistry()}
+	r := &rig{t: t, dir: t.TempDir(), log: &patient.Buffer{}, registry: prometheus.NewRegistry()}
 	r.startBroker("127.0.0.1:0")
 	t.Cleanup(func() { r.broker.Stop() })
 	r.worker = r.connect(func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })

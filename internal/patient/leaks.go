@@ -1,6 +1,6 @@
 // Package patient is for tests alone. It judges what a busy machine delays: goroutines that
 // end late, and how long the process stood still. It tells what memory a process takes, and whether
-// the race detector is on.
+// the race detector is on. Its Buffer collects output that is read meanwhile.
 package patient
 
 import (

@@ -1,43 +1,25 @@
 package program_test
 
 import (
-	"bytes"
 	"encoding/json"
 	stdlog "log"
 	"net"
 	"net/http"
 	"os"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 )
-
-// lockedBuffer is a buffer for several goroutines.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
-}
 
 // TestTakeStandardLog: a server that sends more than its answer makes net/http write a line
 // of its own, which is a line of the log then.
 func TestTakeStandardLog(t *testing.T) {
-	out := new(lockedBuffer)
+	out := new(patient.Buffer)
 	log, err := program.NewLogger(out, "debug", "json", nil)
 	require.NoError(t, err)
 	program.TakeStandardLog(log)
@@ -61,9 +43,9 @@ func TestTakeStandardLog(t *testing.T) {
 	resp, err := client.Get("http://" + l.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Eventually(t, func() bool { return bytes.HasSuffix(out.bytes(), []byte("\n")) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.HasSuffix(out.String(), "\n") }, time.Minute, time.Millisecond)
 	var line struct{ Level, Detail string }
-	require.NoError(t, json.Unmarshal(out.bytes(), &line), "%s", out.bytes())
+	require.NoError(t, json.Unmarshal([]byte(out.String()), &line), out.String())
 	require.Equal(t, "debug", line.Level)
 	require.Contains(t, line.Detail, "Unsolicited response")
 }

@@ -216,30 +216,12 @@ func (f *fakeAPI) count() (posts, gets int) {
 	return len(f.posts), len(f.gets)
 }
 
-// logBuffer collects log lines.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // rig is a Submitter on a fake API.
 type rig struct {
 	*Submitter
 	t   testing.TB
 	api *fakeAPI
-	log *logBuffer
+	log *patient.Buffer
 }
 
 // DefaultConfig returns the settings of an environment that sets only the base URL,
@@ -279,7 +261,7 @@ func newRigWith(t testing.TB, api *fakeAPI, keys KeySource, change func(*Config)
 
 func newSchemaRig(t testing.TB, api *fakeAPI, keys KeySource, schema *orderschema.Schema, change func(*Config)) *rig {
 	t.Helper()
-	log := &logBuffer{}
+	log := &patient.Buffer{}
 	s, err := New(testConfig(change), Deps{Keys: keys, Schema: schema, Log: zerolog.New(log).Level(zerolog.InfoLevel), Transport: api})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)

@@ -1,7 +1,6 @@
 package submit_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/secret"
 	"orderpost/internal/sign"
@@ -31,25 +31,8 @@ type bench struct {
 	*submit.Submitter
 	t    testing.TB
 	api  *sandbox.Server
-	log  *syncBuffer
-	seen *syncBuffer // what an observer is shown
-}
-
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	log  *patient.Buffer
+	seen *patient.Buffer // what an observer is shown
 }
 
 // Attempted implements submit.Observer.
@@ -76,7 +59,7 @@ func newBench(t testing.TB, c benchConfig) *bench {
 	base, err := api.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { api.Close() })
-	b := &bench{t: t, api: api, log: &syncBuffer{}, seen: &syncBuffer{}}
+	b := &bench{t: t, api: api, log: &patient.Buffer{}, seen: &patient.Buffer{}}
 	b.set(c.settings)
 
 	cfg := submit.DefaultConfig(base + c.path)

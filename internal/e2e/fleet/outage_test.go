@@ -1,14 +1,12 @@
 package fleet
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/e2e/child"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
@@ -64,28 +63,10 @@ func (d *desk) open(name string) (*child.Child, string) {
 	return c, now.URL
 }
 
-// said is what a program wrote, which may be read while it runs.
-type said struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
-}
-
 // clerk is a program for people that runs beside the test.
 type clerk struct {
 	args        []string
-	out, errOut said
+	out, errOut patient.Buffer
 	code        chan int
 }
 

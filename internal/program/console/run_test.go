@@ -1,14 +1,12 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,30 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
 
 const patience = 20 * time.Second
-
-// terminal collects what is printed.
-type terminal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *terminal) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *terminal) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
 
 var loginLink = regexp.MustCompile(`Log in once within 15 minutes: (\S+)`)
 
@@ -58,7 +39,7 @@ func TestConsole(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var out, says terminal
+	var out, says patient.Buffer
 	code := make(chan int, 1)
 	go func() {
 		code <- Run(ctx, nil, map[string]string{"ORDERPOST_DATA_DIR": dir, "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "USER": "anna"}, nil, &out, &says)
@@ -110,7 +91,7 @@ func TestExitCodes(t *testing.T) {
 		"no data folder":      {map[string]string{"ORDERPOST_DATA_DIR": t.TempDir()}, program.ExitUnreachable, "ORDERPOST_NATS_URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var says terminal
+			var says patient.Buffer
 			require.Equal(t, tc.code, Run(t.Context(), nil, tc.environ, nil, io.Discard, &says), "%s", &says)
 			require.Contains(t, says.String(), tc.says)
 		})
@@ -123,7 +104,7 @@ func TestNoUsersFile(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	url := strings.Replace(s.URL, "nats://", "nats://"+s.Token+"@", 1)
-	var says terminal
+	var says patient.Buffer
 	code := Run(t.Context(), nil, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_CONSOLE_USERS": "/nowhere/users", "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}, nil, io.Discard, &says)
 	require.Equal(t, program.ExitUsage, code, "%s", &says)
 	require.Contains(t, says.String(), "/nowhere/users")

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -10,34 +9,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 )
 
 // patience is how long a test waits for a demo.
 const patience = time.Minute
-
-type terminal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *terminal) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *terminal) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
 
 // TestConsoleDemo: one command, a link, and a page on which orders come in and are
 // settled until it is stopped.
@@ -46,7 +28,7 @@ func TestConsoleDemo(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("order_no,timeout,item\nA-1,30,pump\nA-2,30,pump\n"), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var says terminal
+	var says patient.Buffer
 	code := make(chan int, 1)
 	go func() {
 		code <- Run(ctx, []string{file, "--console", "--listen", "127.0.0.1:0"}, map[string]string{"USER": "anna"}, nil, io.Discard, &says)
@@ -88,7 +70,7 @@ func TestConsoleDemo(t *testing.T) {
 
 // TestConsoleDemoRefuses what makes no sense.
 func TestConsoleDemoRefuses(t *testing.T) {
-	var says terminal
+	var says patient.Buffer
 	require.Equal(t, program.ExitUsage, Run(t.Context(), []string{"--console", "--json"}, map[string]string{}, nil, io.Discard, &says))
 	require.Contains(t, says.String(), "there is no summary")
 	require.Equal(t, program.ExitUsage, Run(t.Context(), []string{"--console", "--listen", "0.0.0.0:9465"}, map[string]string{}, nil, io.Discard, &says))

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -65,28 +64,10 @@ func child(dir string) int {
 
 const patience = time.Minute
 
-// text collects what a program prints.
-type text struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *text) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *text) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // start runs a program until the test ends, or stop is called, which returns its exit code.
-func start(t *testing.T, run program.RunFunc, environ map[string]string, args ...string) (said *text, stop func() int) {
+func start(t *testing.T, run program.RunFunc, environ map[string]string, args ...string) (said *patient.Buffer, stop func() int) {
 	t.Helper()
-	said = &text{}
+	said = &patient.Buffer{}
 	ctx, cancel := context.WithCancel(context.Background())
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, args, environ, strings.NewReader(""), io.Discard, said) }()
@@ -134,13 +115,13 @@ func newSite(t *testing.T, settings ...string) *site {
 	return s
 }
 
-func saw(t *testing.T, said *text, what string) {
+func saw(t *testing.T, said *patient.Buffer, what string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), what) }, patience, 5*time.Millisecond, "never said %q, but:\n%s", what, said)
 }
 
 // watch watches a folder at a pace.
-func (s *site) watch(t *testing.T, dir string, p pace, args ...string) (said *text, stop func() int) {
+func (s *site) watch(t *testing.T, dir string, p pace, args ...string) (said *patient.Buffer, stop func() int) {
 	t.Helper()
 	if p == brisk { // where the file system does not tell who writes
 		args = append(args, "--still", "10ms")
@@ -212,7 +193,7 @@ func files(t *testing.T, dir string) (out []string) {
 }
 
 // holds waits until a folder has these files and no others.
-func holds(t *testing.T, dir string, said *text, want ...string) {
+func holds(t *testing.T, dir string, said *patient.Buffer, want ...string) {
 	t.Helper()
 	want = slices.Sorted(slices.Values(want))
 	var have []string
