@@ -104,7 +104,7 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 		o.find(Own, c.orderNo, nil, "%s (%s) was not stored at %s", rec.IntentID, rec.Word, rec.EnqueuedAt)
 	}
 	o.checkConflicts(c, rec)
-	o.checkBody(c, rec, prev)
+	o.checkBody(c, e, prev)
 	o.checkBooks(c, rec)
 }
 
@@ -191,7 +191,8 @@ func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
 
 // checkBody checks that the body in a record is the one that is in doubt, or that the API
 // has.
-func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
+func (o *Oracle) checkBody(c *course, e *Event, prev *order.Record) {
+	rec := e.Record
 	posted, unsure := false, false // an attempt with that body; one that may have created the order
 	for _, a := range c.posts {
 		if a.body == rec.BodyHash {
@@ -202,6 +203,9 @@ func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
 		c.mayHavePosted(rec.BodyHash)
 	}
 	inherits := prev != nil && prev.Unsure
+	if own := o.claims[e.Claim]; own != nil && own.count > 1 && rec.Outcome() == order.OutcomeUnknown && !inherits {
+		c.mayHavePosted(rec.BodyHash) // a doubt withheld the delivery before, and is over: the worker cannot know that (R3)
+	}
 	if !rec.Unsure || rec.BodyHash == "" && !inherits {
 		c.neverSent = rec.Unsure
 	}
