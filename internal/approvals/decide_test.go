@@ -17,6 +17,7 @@ import (
 
 // An upload goes out once another login has approved what it sees. The journal has both.
 func TestASecondLoginApproves(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 8, login("anna"))
 	r.asked("march")
@@ -53,6 +54,7 @@ func TestASecondLoginApproves(t *testing.T) {
 // Nobody's login was checked when a command imports, whatever its flags claim. So two
 // logins must approve.
 func TestANameThatAFlagClaimsIsNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 5, journal.Actor{Name: "bob", Known: journal.ByFlag})
 	require.Nil(t, r.asked("march").Asker)
@@ -79,6 +81,7 @@ func TestANameThatAFlagClaimsIsNobody(t *testing.T) {
 // A file of another content under the name of an import takes nothing over from it, and
 // its uploader does not stand for the other file.
 func TestAnotherFileUnderTheSameName(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 5)
 	r.asked("march")
@@ -94,6 +97,7 @@ func TestAnotherFileUnderTheSameName(t *testing.T) {
 
 // What is stored after an approval, by whomever, needs another one.
 func TestAnApprovalCoversOnlyWhatWasSeen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 6, login("anna"))
 	r.asked("march")
@@ -115,6 +119,7 @@ func TestAnApprovalCoversOnlyWhatWasSeen(t *testing.T) {
 
 // A worker compares what is stored with what the logins saw before it moves anything.
 func TestWhatWasApprovedIsWhatIsStored(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 4, login("anna"))
 	r.asked("march")
@@ -135,6 +140,7 @@ func TestWhatWasApprovedIsWhatIsStored(t *testing.T) {
 
 // Two logins approve at the same moment: one is enough, and the other learns it.
 func TestTwoApproveAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 3, login("anna"))
 	r.asked("march")
@@ -172,6 +178,7 @@ func TestTwoApproveAtOnce(t *testing.T) {
 // Half of an import was sent before approvals were asked for. The other half waits, and an
 // approval is about that half.
 func TestAHalfThatWasAlreadySent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "", idle)
 	r.imports("march", 40)
 	require.Eventually(t, func() bool { return r.waits("march") < 40 }, time.Minute, time.Millisecond)
@@ -197,6 +204,7 @@ func TestAHalfThatWasAlreadySent(t *testing.T) {
 // An approval that nobody gave in time cannot be given any more, and one that was given
 // lets nothing go out after its time.
 func TestAnApprovalLapses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports,lapse=1h")
 	r.imports("march", 3, login("anna"))
 	r.asked("march")
@@ -219,6 +227,7 @@ func TestAnApprovalLapses(t *testing.T) {
 // A refusal holds the import, also if its console is killed before it cancels it, and
 // nobody can approve it afterwards.
 func TestARefusalHolds(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 3, login("anna"))
 	r.asked("march")
@@ -255,6 +264,7 @@ func TestARefusalHolds(t *testing.T) {
 
 // Cancelling needs no approval.
 func TestCancelledWhileItWaitsForApproval(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 5, login("anna"))
 	r.asked("march")
@@ -273,6 +283,7 @@ func TestCancelledWhileItWaitsForApproval(t *testing.T) {
 // A worker that restarts while an import waits keeps it waiting, and so does one that lacks
 // the setting.
 func TestAWorkerRestartsWhileAnImportWaits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 4, login("anna"))
 	r.asked("march")
@@ -299,6 +310,7 @@ func TestAWorkerRestartsWhileAnImportWaits(t *testing.T) {
 // The approver's console is killed between the intention in the journal and the effect:
 // nothing was approved, the journal says so, and somebody can approve again.
 func TestAConsoleIsKilledBetweenIntentionAndEffect(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 4, login("anna"))
 	r.asked("march")
@@ -322,6 +334,7 @@ func TestAConsoleIsKilledBetweenIntentionAndEffect(t *testing.T) {
 
 // An approval without its act in the journal is a contradiction.
 func TestTheAuditNamesAnApprovalThatTheJournalLacks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports")
 	r.imports("march", 2)
 	r.asked("march")
@@ -342,6 +355,7 @@ func TestTheAuditNamesAnApprovalThatTheJournalLacks(t *testing.T) {
 
 // Limits let small imports go, once they are whole.
 func TestImportsBelowTheLimitsNeedNoApproval(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports.rows=10,imports.sum.amount=100.00")
 	r.imports("small", 5) // 15.50
 	r.goes("small")
@@ -375,6 +389,7 @@ func TestDirectImportsAreRefused(t *testing.T) {
 // An import that is being stored is not judged before its end, so its first rows do not
 // slip through below the limit.
 func TestAnImportIsJudgedAsAWhole(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "imports.rows=10")
 	imp := &books.Import{Batch: "march", Rows: 3, Done: 3, Storing: true}
 	require.NoError(t, books.SaveImport(t.Context(), r.q, imp))

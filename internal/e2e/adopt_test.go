@@ -36,6 +36,7 @@ func readmeSteps(t *testing.T) []string {
 // TestReadmeFromTheSandboxToTheOwnAPI goes the README's way word for word: from
 // the sandbox to a second API, in one data folder.
 func TestReadmeFromTheSandboxToTheOwnAPI(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, []string{
 		"go run ./cmd/sandbox", "go run ./cmd/orderpost worker", "go run ./cmd/orderpost enqueue examples/orders.csv --wait --results outcomes.csv",
 		"export ORDERPOST_API_URL=https://api.example.com", "export ORDERPOST_API_KEY=…", "export ORDERPOST_API_SECRET=…",

@@ -25,7 +25,7 @@ import (
 // queue, so that they store in the waiting room alone.
 func (s *secured) withoutTheQueue(t *testing.T) {
 	t.Helper()
-	shipped, err := os.ReadFile(s.config)
+	shipped, err := os.ReadFile(s.conf.file)
 	require.NoError(t, err)
 	text := string(shipped)
 	for _, part := range []string{`(?s)(PRODUCER_MAY \{.*?)"orders\.new\.\*", `, `(?s)(PRODUCERS \{.*?)\n *\{ service: \{ account: ORDERPOST, subject: "orders\.new\.\*" \} \}`} {
@@ -38,13 +38,14 @@ func (s *secured) withoutTheQueue(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
-	s.config = file
+	s.conf.file = file
 	s.startServer(t)
 }
 
 // TestActsWithRoles: what an operator asks for in a terminal, a worker does, with the rights of
 // its role alone, once two logins of a console have approved it.
 func TestActsWithRoles(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, url := api(t, "--fault-drop-after", "1", "--max-faults-per-order", "1")
 	settings["ORDERPOST_APPROVALS"], settings["ORDERPOST_ON_UNSURE"], settings["ORDERPOST_BREAKER_RATIO"] = "resubmit-unknown,resolve,limit", "park", "0"
@@ -98,6 +99,7 @@ func TestActsWithRoles(t *testing.T) {
 // TestApprovalsWithRoles: a producer's import waits, whatever it publishes beside it, and
 // goes out once two logins have approved it by a console's role.
 func TestApprovalsWithRoles(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	s.withoutTheQueue(t)
 	settings, url := api(t)

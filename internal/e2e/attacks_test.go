@@ -180,6 +180,7 @@ func aims() (out []string) {
 // request names, and the server does not check it. No role reaches by it what
 // its permissions deny.
 func TestRepliesReachNoStream(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	spied, err := b.connect(t, "worker").SubscribeSync("_INBOX_worker.>")
 	require.NoError(t, err)
@@ -217,6 +218,7 @@ var harmful = map[string]nats.Header{
 // TestHeadersReachNoOtherMessage: whatever JetStream reads in a header, no role
 // reaches by it more than the subject that it publishes to.
 func TestHeadersReachNoOtherMessage(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	for _, role := range attackers {
 		nc := b.connect(t, role)
@@ -240,6 +242,7 @@ func TestHeadersReachNoOtherMessage(t *testing.T) {
 // TestRolesReadNothingElse: what a role may not read it does not get, by any
 // way of reading.
 func TestRolesReadNothingElse(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	mayRead := map[string]string{ // the streams, by role
 		"publisher": "", "producer": "ORDERS ORDERS_RESULTS ORDERS_WAITING KV_ORDERPOST",
@@ -270,6 +273,7 @@ func TestRolesReadNothingElse(t *testing.T) {
 // only for what a worker wrote there. A forger who is inside sends himself an
 // answer; the order stays without an acceptance.
 func TestForgedAcceptancesAreNone(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	nc := b.connect(t, "worker")
 	require.NoError(t, nc.PublishRequest("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.FORGED", []byte(`{"last_by_subj":"orders.results.SETTLED"}`)))
@@ -287,6 +291,7 @@ func TestForgedAcceptancesAreNone(t *testing.T) {
 // TestOrdersOfOtherAccountsAreStoredAsSent: the server adds a header of its own
 // on the way from account to account; it must not end up with the order.
 func TestOrdersOfOtherAccountsAreStoredAsSent(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	nc := b.connect(t, "publisher")
 	answer, err := nc.RequestMsg(&nats.Msg{Subject: "orders.new.X", Header: nats.Header{"Nats-Msg-Id": {"id-1"}}, Data: []byte(`{"order_no":"X","timeout":1}`)}, patience)

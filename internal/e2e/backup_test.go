@@ -122,7 +122,7 @@ func (b *backedUp) save(streams ...string) {
 func (b *backedUp) lose() {
 	b.t.Helper()
 	require.Equal(b.t, program.ExitDone, b.worker.end())
-	b.t.Setenv("NATS_STORE_DIR", b.t.TempDir())
+	b.conf.vars["NATS_STORE_DIR"] = b.t.TempDir()
 	b.startServer(b.t)
 	nc := b.connect(b.t, "admin")
 	for _, stream := range []string{"KV_ORDERPOST", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "ORDERS_WAITING", "ORDERS"} {
@@ -146,6 +146,7 @@ func (b *backedUp) requireOnce(n int) {
 // orders flow are restored on an empty server. What was settled in between has
 // its result, what a worker had been given is known, and no order is created twice.
 func TestBackupBetweenOrders(t *testing.T) {
+	t.Parallel()
 	b := newBackedUp(t)
 	b.do(enqueue.Run, "producer", rows(t, "BEFORE", 5), "--wait")
 	b.do(worker.Run, "operator", "hold", "--reason", "backup")
@@ -175,6 +176,7 @@ func TestBackupBetweenOrders(t *testing.T) {
 // TestOrdersSettledAfterABackup come back as pending, and nothing tells. Held
 // and withdrawn, as docs/operations.md says, none is sent again.
 func TestOrdersSettledAfterABackup(t *testing.T) {
+	t.Parallel()
 	b := newBackedUp(t)
 	b.do(worker.Run, "operator", "hold", "--reason", "backup")
 	b.waitForNoPull(t)

@@ -22,13 +22,14 @@ import (
 // well. Workers find that out while orders flow, and post nothing until the server is stopped.
 // With its store emptied it comes back whole.
 func TestADamagedReplicaHoldsTheFleet(t *testing.T) {
-	nodes, cluster := clusterOf(t)
+	t.Parallel()
+	c := startCluster(t)
 	settings, _ := api(t)
-	maps.Copy(settings, cluster["worker"])
+	maps.Copy(settings, c.settings["worker"])
 	w := startWorker(t, settings)
 	imports := func(prefix string) {
 		t.Helper()
-		code, _, errOut := importFile(t, cluster["producer"], rows(t, prefix, 60), "--wait")
+		code, _, errOut := importFile(t, c.settings["producer"], rows(t, prefix, 60), "--wait")
 		require.Equal(t, program.ExitDone, code, errOut)
 	}
 	imports("A")
@@ -43,15 +44,15 @@ func TestADamagedReplicaHoldsTheFleet(t *testing.T) {
 	stream, err := js.Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	leader := stream.CachedInfo().Cluster.Leader
-	at := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() != leader })
-	name, dir, port := nodes[at].Name(), nodes[at].StoreDir(), nodes[at].ClusterAddr().Port
+	at := slices.IndexFunc(c.nodes, func(s *server.Server) bool { return s.Name() != leader })
+	name, dir, port := c.nodes[at].Name(), c.nodes[at].StoreDir(), c.nodes[at].ClusterAddr().Port
 	stop := func() {
-		nodes[at].Shutdown()
-		nodes[at].WaitForShutdown()
+		c.nodes[at].Shutdown()
+		c.nodes[at].WaitForShutdown()
 	}
 	begin := func() {
 		t.Helper()
-		nodes[at] = runNode(t, name, filepath.Dir(dir), port)
+		c.nodes[at] = c.run(t, name, filepath.Dir(dir), port)
 	}
 	stop()
 	require.NoError(t, bitrot.Damage(dir, "ORDERS_RESULTS", "A-20", bitrot.Flip))
@@ -60,7 +61,7 @@ func TestADamagedReplicaHoldsTheFleet(t *testing.T) {
 	w.saw(&w.errOut, "nothing is posted, since an accepted order could be posted again")
 	var out string
 	require.Eventually(t, func() bool {
-		_, out, _ = runProgram(t, orderpost.Run, cluster["viewer"], "fleet")
+		_, out, _ = runProgram(t, orderpost.Run, c.settings["viewer"], "fleet")
 		return strings.Contains(out, "a replica of stream ORDERS_RESULTS lacks")
 	}, patience, pause)
 	t.Log(out)
@@ -76,7 +77,7 @@ func TestADamagedReplicaHoldsTheFleet(t *testing.T) {
 	}, patience, pause)
 	imports("C")
 	require.Eventually(t, func() bool {
-		code, out, errOut := runProgram(t, orderpost.Run, cluster["viewer"], "fleet")
+		code, out, errOut := runProgram(t, orderpost.Run, c.settings["viewer"], "fleet")
 		return code == program.ExitDone && !strings.Contains(out+errOut, "replica")
 	}, patience, pause)
 	require.Equal(t, 1, strings.Count(w.errOut.String(), "nothing is posted, since"))

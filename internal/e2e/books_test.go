@@ -17,6 +17,7 @@ import (
 // workers, an API that drops, delays, throttles and refuses. Nothing is lost,
 // nothing is created twice, every refusal is a dead letter with its reason.
 func TestBooksBalanceUnderFaults(t *testing.T) {
+	t.Parallel()
 	const rows = 3000
 	settings, url := api(t, "--seed", "11", "--fault-503", "0.03", "--fault-503-after", "0.02",
 		"--fault-drop-before", "0.02", "--fault-drop-after", "0.03", "--fault-429", "0.0005",
@@ -145,6 +146,7 @@ func TestInvalidIntentsAreDeadLettered(t *testing.T) {
 // TestSameFileAgain: an import that is repeated after everything was settled
 // posts nothing again.
 func TestSameFileAgain(t *testing.T) {
+	t.Parallel()
 	settings, url := api(t)
 	startWorker(t, settings)
 	file := writeOrders(t, 200)

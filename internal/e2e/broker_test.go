@@ -97,6 +97,7 @@ func TestWrongKeyIsToldAtStart(t *testing.T) {
 
 // TestOtherAccountIsRefused: a fleet posts to one API.
 func TestOtherAccountIsRefused(t *testing.T) {
+	t.Parallel()
 	settings, _ := api(t)
 	startWorker(t, settings)
 	q := openStreams(t, settings)
@@ -111,6 +112,7 @@ func TestOtherAccountIsRefused(t *testing.T) {
 // TestAMistypedAddressIsMended: nothing was stored for it, so that the next start
 // with the right one needs nobody's help. Nor does a label that is set later.
 func TestAMistypedAddressIsMended(t *testing.T) {
+	t.Parallel()
 	settings, url := api(t)
 	for _, change := range []map[string]string{{"ORDERPOST_API_URL": "http://" + closedPort}, {"ORDERPOST_API_URL": url}, {"ORDERPOST_ACCOUNT_LABEL": "shop"}} {
 		maps.Copy(settings, change)
@@ -121,6 +123,7 @@ func TestAMistypedAddressIsMended(t *testing.T) {
 // TestAnAccountThatMovesDoesNotCrashLoop: two addresses, one label, orders in the
 // books; the workers of a rolling update start in any order.
 func TestAnAccountThatMovesDoesNotCrashLoop(t *testing.T) {
+	t.Parallel()
 	settings, _ := api(t)
 	_, moved := api(t)
 	settings["ORDERPOST_ACCOUNT_LABEL"] = "shop"

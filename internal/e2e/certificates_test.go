@@ -143,6 +143,7 @@ func (d *door) open() {
 // certificates, while a worker runs. It reconnects with the new ones, and the
 // old authority opens nothing any more.
 func TestCertificatesAreReplaced(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	way := startDoor(t, s.server.Addr())
 	for _, settings := range s.settings {
@@ -160,7 +161,7 @@ func TestCertificatesAreReplaced(t *testing.T) {
 	step := 0
 	orderGoesThrough := func(what string) {
 		t.Helper()
-		opts := s.options(t)
+		opts := s.conf.options(t)
 		opts.Port = s.server.Addr().(*net.TCPAddr).Port
 		way.close()
 		// While nobody asks for anything: nats-server 2.15 reads its options without a lock where it answers batched reads.
@@ -179,7 +180,7 @@ func TestCertificatesAreReplaced(t *testing.T) {
 	put(s.ca.file, append(read(s.ca.file), read(fresh.file)...))
 	orderGoesThrough("both authorities are trusted")
 	for name, files := range map[string][2]string{
-		"server":   {os.Getenv("NATS_CERT_FILE"), os.Getenv("NATS_KEY_FILE")},
+		"server":   {s.conf.vars["NATS_CERT_FILE"], s.conf.vars["NATS_KEY_FILE"]},
 		"producer": {s.settings["producer"]["ORDERPOST_NATS_CERT_FILE"], s.settings["producer"]["ORDERPOST_NATS_KEY_FILE"]},
 		"worker":   {s.settings["worker"]["ORDERPOST_NATS_CERT_FILE"], s.settings["worker"]["ORDERPOST_NATS_KEY_FILE"]},
 	} {

@@ -26,6 +26,7 @@ func (s *secured) client(t *testing.T, role string) *client.Client {
 // TestTheClientHasTheRightsOfAProducer: they suffice for all but a cancellation, which is
 // refused and not waited for; and whoever may only look stores nothing.
 func TestTheClientHasTheRightsOfAProducer(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	startWorker(t, s.as("worker", settings))

@@ -18,62 +18,64 @@ import (
 	"orderpost/internal/program/deadletter"
 )
 
-// clusterOf starts three servers from deployments/nats/cluster.conf.
-func clusterOf(t *testing.T) (nodes []*server.Server, byRole map[string]map[string]string) {
+// cluster is three servers that were started from deployments/nats/cluster.conf, with the
+// settings that each role's programs need for them.
+type cluster struct {
+	conf     conf
+	nodes    []*server.Server
+	settings map[string]map[string]string // by role
+}
+
+func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	ca := newAuthority(t)
 	cert, key := ca.issue("server")
-	for name, value := range map[string]string{"NATS_CERT_FILE": cert, "NATS_KEY_FILE": key, "NATS_CA_FILE": ca.file} {
-		t.Setenv(name, value)
-	}
-	byRole = make(map[string]map[string]string)
+	c := &cluster{settings: make(map[string]map[string]string), conf: conf{file: "../../deployments/nats/cluster.conf",
+		vars: map[string]string{"NATS_CERT_FILE": cert, "NATS_KEY_FILE": key, "NATS_CA_FILE": ca.file}}}
 	for _, role := range roles {
 		pair, err := nkeys.CreateUser()
 		require.NoError(t, err)
 		public, err := pair.PublicKey()
 		require.NoError(t, err)
-		t.Setenv(strings.ToUpper(role)+"_NKEY", public)
+		c.conf.vars[strings.ToUpper(role)+"_NKEY"] = public
 		seed, err := pair.Seed()
 		require.NoError(t, err)
 		settings := map[string]string{"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role, "ORDERPOST_REPLICAS": "3",
 			"ORDERPOST_NATS_NKEY_FILE": filepath.Join(t.TempDir(), role+".nk")}
 		settings["ORDERPOST_NATS_CERT_FILE"], settings["ORDERPOST_NATS_KEY_FILE"] = ca.issue(role)
 		require.NoError(t, os.WriteFile(settings["ORDERPOST_NATS_NKEY_FILE"], seed, 0o600))
-		byRole[role] = settings
+		c.settings[role] = settings
 	}
 	ports := freePorts(t, 3)
 	routes := make([]string, len(ports))
 	for i, port := range ports {
 		routes[i] = fmt.Sprintf("nats-route://127.0.0.1:%d", port)
 	}
-	t.Setenv("NATS_ROUTES", "["+strings.Join(routes, ", ")+"]")
+	c.conf.vars["NATS_ROUTES"] = "[" + strings.Join(routes, ", ") + "]"
 	for i, port := range ports {
-		nodes = append(nodes, runNode(t, fmt.Sprint("nats-", i), t.TempDir(), port))
+		c.nodes = append(c.nodes, c.run(t, fmt.Sprint("nats-", i), t.TempDir(), port))
 	}
 	require.Eventually(t, func() bool {
-		return slices.ContainsFunc(nodes, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
+		return slices.ContainsFunc(c.nodes, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
 	}, patience, pause, "the three do not become a cluster")
-	urls := make([]string, len(nodes))
-	for i, node := range nodes {
+	urls := make([]string, len(c.nodes))
+	for i, node := range c.nodes {
 		urls[i] = strings.Replace(node.ClientURL(), "nats://", "tls://", 1)
 	}
-	for _, settings := range byRole {
+	for _, settings := range c.settings {
 		settings["ORDERPOST_NATS_URL"] = strings.Join(urls, ",")
 	}
-	return nodes, byRole
+	return c
 }
 
-// runNode starts one of the three, with the files of a former run in dir if there are some.
-func runNode(t *testing.T, name, dir string, port int) *server.Server {
+// run starts one of the three, with the files of a former run in dir if there are some.
+func (c *cluster) run(t *testing.T, name, dir string, port int) *server.Server {
 	t.Helper()
-	t.Setenv("NATS_SERVER_NAME", name)
-	t.Setenv("NATS_STORE_DIR", dir)
-	opts, err := server.ProcessConfigFile("../../deployments/nats/cluster.conf")
-	require.NoError(t, err)
+	c.conf.vars["NATS_SERVER_NAME"], c.conf.vars["NATS_STORE_DIR"] = name, dir
+	opts := c.conf.options(t)
 	require.Len(t, opts.Routes, 3, "NATS_ROUTES is read as a list")
-	opts.Host, opts.Port, opts.HTTPPort = "127.0.0.1", server.RANDOM_PORT, 0 // beside each other
+	opts.HTTPPort = 0 // beside each other
 	opts.Cluster.Host, opts.Cluster.Port = "127.0.0.1", port
-	opts.NoSigs, opts.NoLog = true, true
 	node, err := server.NewServer(opts)
 	require.NoError(t, err)
 	node.Start()
@@ -97,16 +99,17 @@ func freePorts(t *testing.T, n int) (ports []int) {
 // three replicas there, with the role's rights. Producers and operators reach
 // them from their own accounts over each of the servers.
 func TestClusterConfiguration(t *testing.T) {
-	nodes, cluster := clusterOf(t)
+	t.Parallel()
+	c := startCluster(t)
 	settings, _ := api(t)
-	maps.Copy(settings, cluster["worker"])
+	maps.Copy(settings, c.settings["worker"])
 	w := startWorker(t, settings)
-	account, err := nodes[0].LookupAccount("ORDERPOST")
+	account, err := c.nodes[0].LookupAccount("ORDERPOST")
 	require.NoError(t, err)
 	for _, stream := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "KV_ORDERPOST"} {
 		require.Eventually(t, func() bool {
 			at := 0
-			for _, node := range nodes {
+			for _, node := range c.nodes {
 				if node.JetStreamIsStreamAssigned(account.Name, stream) {
 					at++
 				}
@@ -114,8 +117,8 @@ func TestClusterConfiguration(t *testing.T) {
 			return at == 3
 		}, patience, pause, "%s does not lie on three servers", stream)
 	}
-	for i, node := range nodes {
-		producer, operator := maps.Clone(cluster["producer"]), maps.Clone(cluster["operator"])
+	for i, node := range c.nodes {
+		producer, operator := maps.Clone(c.settings["producer"]), maps.Clone(c.settings["operator"])
 		producer["ORDERPOST_NATS_URL"] = strings.Replace(node.ClientURL(), "nats://", "tls://", 1)
 		operator["ORDERPOST_NATS_URL"] = producer["ORDERPOST_NATS_URL"]
 		code, _, errOut := importFile(t, producer, rows(t, fmt.Sprint("NODE-", i), 3), "--wait")

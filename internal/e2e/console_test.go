@@ -25,6 +25,7 @@ var consoleURL = regexp.MustCompile(`Console: (http://\S+)`)
 // TestViewersConnectionCannotWrite: the console of a broker with roles serves a
 // viewer through the NATS user viewer, and everybody else through its own.
 func TestViewersConnectionCannotWrite(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	startWorker(t, s.as("worker", settings))

@@ -142,6 +142,7 @@ func (a *approver) approve(page, says string) {
 // as a workbook; what the API refused, corrected and dropped into a watched folder, which two
 // people approve, too; and the journal, which has their names.
 func TestADayInATerminal(t *testing.T) {
+	t.Parallel()
 	settings, api := api(t, "--seed", "1", "--fault-refuse", "0.25")
 	settings["ORDERPOST_APPROVALS"], settings["USER"] = "imports,imports.sum.amount=0", "anna"
 	startWorker(t, settings)

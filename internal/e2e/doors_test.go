@@ -80,9 +80,10 @@ func followEvents(t *testing.T, url string) (seen func(text string)) {
 // alone. An order comes by HTTP; its outcome is told by a long poll, the feed and a
 // webhook, also when one of the servers is gone.
 func TestTheDoorsOnACluster(t *testing.T) {
-	nodes, cluster := clusterOf(t)
+	t.Parallel()
+	c := startCluster(t)
 	with := func(role string, more map[string]string) map[string]string {
-		out := maps.Clone(cluster[role])
+		out := maps.Clone(c.settings[role])
 		maps.Copy(out, more)
 		return out
 	}
@@ -113,12 +114,12 @@ func TestTheDoorsOnACluster(t *testing.T) {
 	}
 	bring("A-1")
 	require.Eventually(t, func() bool { // by somebody who may only look
-		code, out, errOut := runProgram(t, orderpost.Run, cluster["viewer"], "fleet")
+		code, out, errOut := runProgram(t, orderpost.Run, c.settings["viewer"], "fleet")
 		require.Equal(t, program.ExitDone, code, errOut)
 		return strings.Contains(out, "  gateway  ") && strings.Contains(out, "  notify  ") && !strings.Contains(out, "  waits  ")
 	}, patience, pause)
-	nodes[0].Shutdown()
-	nodes[0].WaitForShutdown()
+	c.nodes[0].Shutdown()
+	c.nodes[0].WaitForShutdown()
 	bring("A-2")
 	for _, p := range []*process{sender, door, worker} {
 		require.Equal(t, program.ExitDone, p.end(), p.errOut.String())

@@ -107,6 +107,7 @@ func newClient(t *testing.T) (entry, token string) {
 // TestTheHTTPDoorWithRoles stores, waits, follows and withdraws, in a process of its own with
 // the role gateway and inside a worker with the role worker.
 func TestTheHTTPDoorWithRoles(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	settings["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"

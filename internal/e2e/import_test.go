@@ -19,6 +19,7 @@ import (
 // TestImportWaitsAndTells: one command from the file to one outcome per row,
 // in the file's order, against an API that refuses some and drops others.
 func TestImportWaitsAndTells(t *testing.T) {
+	t.Parallel()
 	const rows = 1500
 	settings, url := api(t, "--seed", "7", "--fault-refuse", "0.02", "--fault-drop-after", "0.01", "--max-faults-per-order", "2")
 	startWorker(t, settings)
@@ -69,6 +70,7 @@ func TestImportWaitsAndTells(t *testing.T) {
 // TestWrongFileIsStopped: with the pool at work, what was not posted is withdrawn, and the
 // rest is settled.
 func TestWrongFileIsStopped(t *testing.T) {
+	t.Parallel()
 	const rows = 4000
 	settings, url := api(t, "--fault-slow", "1", "--slow-delay", "100ms", "--max-faults-per-order", "1")
 	settings["ORDERPOST_CONCURRENCY"] = "8"

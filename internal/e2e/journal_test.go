@@ -143,6 +143,7 @@ func TestEveryActIsJournaled(t *testing.T) {
 
 // TestAViewerSeesEverythingAndChangesNothing: every command as the role viewer.
 func TestAViewerSeesEverythingAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	viewer := b.as("viewer", map[string]string{"ORDERPOST_BROKER_WAIT": "1s", "USER": "mallory"})
 	file := writeFile(t, "order_no,timeout\nVIEW-1,30\n")

@@ -19,6 +19,7 @@ import (
 // receiver fails and when it is back; and within a worker. Neither logs the secret, nor the
 // address's path or query.
 func TestNotifyPrintsNoSecret(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	var taken atomic.Int64
 	var down atomic.Bool

@@ -101,6 +101,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // TestDemo is the README's first command.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	var out, errOut patient.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()

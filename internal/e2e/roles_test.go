@@ -34,7 +34,7 @@ var roles = []string{"publisher", "producer", "gateway", "notify", "worker", "op
 // the settings that each role's programs need for it.
 type secured struct {
 	ca       *authority
-	config   string // the server's configuration file
+	conf     conf // the server's
 	server   *server.Server
 	url      string
 	settings map[string]map[string]string // by role
@@ -44,11 +44,8 @@ func startSecured(t *testing.T) *secured {
 	t.Helper()
 	ca := newAuthority(t)
 	serverCert, serverKey := ca.issue("server")
-	t.Setenv("NATS_CERT_FILE", serverCert)
-	t.Setenv("NATS_KEY_FILE", serverKey)
-	t.Setenv("NATS_CA_FILE", ca.file)
-	t.Setenv("NATS_STORE_DIR", t.TempDir())
-	s := &secured{ca: ca, config: "../../deployments/nats/nats.conf", settings: make(map[string]map[string]string)}
+	s := &secured{ca: ca, settings: make(map[string]map[string]string), conf: conf{file: "../../deployments/nats/nats.conf",
+		vars: map[string]string{"NATS_CERT_FILE": serverCert, "NATS_KEY_FILE": serverKey, "NATS_CA_FILE": ca.file, "NATS_STORE_DIR": t.TempDir()}}}
 	for _, role := range roles {
 		cert, key := ca.issue(role)
 		pair, err := nkeys.CreateUser()
@@ -59,7 +56,7 @@ func startSecured(t *testing.T) *secured {
 		require.NoError(t, err)
 		seedFile := filepath.Join(t.TempDir(), role+".nk")
 		require.NoError(t, os.WriteFile(seedFile, seed, 0o600))
-		t.Setenv(strings.ToUpper(role)+"_NKEY", public)
+		s.conf.vars[strings.ToUpper(role)+"_NKEY"] = public
 		s.settings[role] = map[string]string{
 			"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_CERT_FILE": cert, "ORDERPOST_NATS_KEY_FILE": key,
 			"ORDERPOST_NATS_NKEY_FILE": seedFile, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role,
@@ -72,7 +69,7 @@ func startSecured(t *testing.T) *secured {
 // startServer starts it with what NATS_STORE_DIR holds.
 func (s *secured) startServer(t *testing.T) {
 	t.Helper()
-	ns, err := server.NewServer(s.options(t))
+	ns, err := server.NewServer(s.conf.options(t))
 	require.NoError(t, err)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
@@ -82,16 +79,6 @@ func (s *secured) startServer(t *testing.T) {
 		settings["ORDERPOST_NATS_URL"] = s.url
 	}
 	s.server = ns
-}
-
-// options are the shipped file's, beside other tests.
-func (s *secured) options(t *testing.T) *server.Options {
-	t.Helper()
-	opts, err := server.ProcessConfigFile(s.config)
-	require.NoError(t, err)
-	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT
-	opts.NoSigs, opts.NoLog = true, true
-	return opts
 }
 
 // as adds a role's settings to a program's.
@@ -140,6 +127,7 @@ func connectAs(t *testing.T, set map[string]string, url string) *nats.Conn {
 // TestRolesDoTheirJobs: import, work to the end, look, put back; each program
 // with its own role's rights alone.
 func TestRolesDoTheirJobs(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, url := api(t, "--fault-refuse", "1")
 	settings["ORDERPOST_REFUSAL_RUN"] = "0" // refusals are the point here
@@ -256,6 +244,7 @@ func build(t *testing.T, folder string) (path string) {
 // TestProducersAgainstTheShippedServer: the Go example, and a program that speaks NATS as
 // docs/producers.md says, publish and learn the outcome with the rights of a role alone.
 func TestProducersAgainstTheShippedServer(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	w := startWorker(t, s.as("worker", settings))
@@ -305,6 +294,7 @@ func TestTheOtherExamplesNameTheDoor(t *testing.T) {
 
 // TestRolesDoNothingElse tries every action as every role.
 func TestRolesDoNothingElse(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	w := startWorker(t, s.as("worker", settings)) // makes the streams
@@ -480,6 +470,7 @@ func TestBrokenSecurityFilesAreNamed(t *testing.T) {
 // TestWhoMayNotWriteAccusesNoDisk: a producer who waits while no worker runs may not write
 // to the bucket, which says nothing about the broker's disk.
 func TestWhoMayNotWriteAccusesNoDisk(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	require.Zero(t, startWorker(t, s.as("worker", settings)).end()) // it makes the bucket

@@ -18,6 +18,7 @@ import (
 // TestMisspeltSettingsAreTold: by every program, once, by name, without the
 // value, with what was probably meant; and nobody is told of what is right.
 func TestMisspeltSettingsAreTold(t *testing.T) {
+	t.Parallel()
 	const variable, value = "ORDERPOST_API_SECRT", "do-not-show"
 	settings, _ := api(t)
 	p := startWorker(t, settings)

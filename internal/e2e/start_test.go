@@ -14,6 +14,7 @@ import (
 // TestAStartIsThreeLines: where it posts, where it stores, what it may send. A
 // worker that starts alone has nothing to warn of.
 func TestAStartIsThreeLines(t *testing.T) {
+	t.Parallel()
 	settings, url := api(t)
 	settings["ORDERPOST_LOG_LEVEL"], settings["ORDERPOST_OPS_ADDR"] = "info", "127.0.0.1:0"
 	for _, limit := range []string{"0", "50"} {

@@ -21,6 +21,7 @@ import (
 // from the waiting room. An order with a time is not sent before it. The books
 // balance.
 func TestWaitingOrders(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	settings, _ := api(t)
 	w := startWorker(t, s.as("worker", settings))

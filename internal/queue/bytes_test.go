@@ -50,6 +50,7 @@ func TestR4TheBrokerRefusesGiants(t *testing.T) {
 // A pull and a page end at their limit of bytes. So a client never lags further
 // behind than the broker allows.
 func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "a")
 	const n = 30
 	fill(t, q, n)

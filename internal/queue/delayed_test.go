@@ -15,6 +15,7 @@ import (
 // messages of a work queue on three servers were removed by it. ORDERS is a log, from which
 // an acknowledgement removes nothing (R14).
 func TestDelayedIntentsOutliveAnUpdateOfTheirStream(t *testing.T) {
+	t.Parallel()
 	nodes, _ := startCluster(t)
 	q := openCluster(t, nodes, "a")
 	const n = 10

@@ -61,6 +61,7 @@ func TestPurgeWaiting(t *testing.T) {
 // In a cluster: what a page shows and says to come is what the leader counts, once replicas
 // have caught up, also after a node is lost.
 func TestPagesOfAClusterAreCounted(t *testing.T) {
+	t.Parallel()
 	nodes, _ := startCluster(t)
 	q := openCluster(t, nodes, "w1")
 	march := fillRoom(t, q, "march", 300)

@@ -18,6 +18,7 @@ import (
 // that writes headers with the broker's names must neither hide other orders
 // nor make its order pass for another.
 func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
+	t.Parallel()
 	for name, forged := range map[string]nats.Header{
 		"a place far behind":      {"Nats-Sequence": {"999999"}},
 		"another subject":         {"Nats-Subject": {"orders.new.LAST"}},

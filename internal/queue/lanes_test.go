@@ -13,6 +13,7 @@ import (
 // The oldest order in any lane is seen, however small the lane is and however many there
 // are.
 func TestTheOldestOfManyLanesIsSeen(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]int{"it is among the oldest of all": 0, "it is behind many others": pageSize + 1} {
 		t.Run(name, func(t *testing.T) {
 			q := openQueue(t, startBroker(t), "w1")

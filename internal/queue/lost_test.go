@@ -16,6 +16,7 @@ import (
 // starts then asks again, and does not wait for the lost answer for as long as it has
 // time.
 func TestALostAnswerAtTheStartIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	for _, subject := range []string{"$JS.API.STREAM.INFO.ORDERS", "$JS.API.STREAM.INFO.ORDERS_DEAD", "$JS.API.STREAM.INFO.KV_ORDERPOST"} {
 		t.Run(subject, func(t *testing.T) {
 			s := startBroker(t)

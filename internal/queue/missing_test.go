@@ -146,6 +146,7 @@ func TestR3ALostConsumerForgetsWhatItDelivered(t *testing.T) {
 // While other workers run, they create a lost consumer again. They know when
 // the claims from the lost one have ended (R7).
 func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
+	t.Parallel()
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
 	require.NoError(t, a.bucket.Put(t.Context(), "presence.a", ""))
@@ -171,6 +172,7 @@ func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 // R7: a running worker that the broker lost for a while is not present. One that starts
 // meanwhile, with a lower AckWait, waits until claims have ended, and finds it.
 func TestR7AckWaitIsNotLoweredUnderAWorkerThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	s := startBroker(t)
 	a := openQueue(t, s, "a") // it has not announced itself again
 	waits := make(chan struct{}, 1)

@@ -185,6 +185,7 @@ var requests = []struct {
 // once what the command waits for, and once that the wait is over. Nothing is
 // lost or doubled.
 func TestRequestsGoOnThroughAnOutage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := furnished(t, dir)
 	q, said := patientQueue(t, dir, time.Minute)
@@ -298,6 +299,7 @@ func TestAWorkersRequestsDoNotWait(t *testing.T) {
 // TestARefusalIsNoOutage: a request that the broker's permissions forbid fails
 // at once and says so.
 func TestARefusalIsNoOutage(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.BrokerWait = brokerThatDenies(t, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"), "clerk", time.Hour
 	q, err := Open(t.Context(), cfg, zerolog.Nop())
@@ -343,6 +345,7 @@ func TestAWorkerThatMayNotMakeStreamsSaysSo(t *testing.T) {
 
 // TestAWorkersRefusalIsNamed: in a worker that runs, too.
 func TestAWorkersRefusalIsNamed(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = brokerThatDenies(t, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"), "clerk", true, present
 	q, err := Open(t.Context(), cfg, zerolog.Nop())
@@ -356,6 +359,7 @@ func TestAWorkersRefusalIsNamed(t *testing.T) {
 // TestAWorkerWaitsForALeader: of a cluster that has none yet, a server answers that JetStream is
 // not available. A program that starts asks again until the time is up.
 func TestAWorkerWaitsForALeader(t *testing.T) {
+	t.Parallel()
 	ns := runServer(t, &server.Options{})
 	nc, err := nats.Connect(ns.ClientURL())
 	require.NoError(t, err)
@@ -390,6 +394,7 @@ func TestAWorkerWaitsForALeader(t *testing.T) {
 // TestWhoGivesUpSaysNotThatTheBrokerIsBack: a connection to a cluster without a leader holds and
 // answers nothing. When the wait is over, nobody is back.
 func TestWhoGivesUpSaysNotThatTheBrokerIsBack(t *testing.T) {
+	t.Parallel()
 	s := startBroker(t)
 	openQueue(t, s, "w1")
 	said := &told{}

@@ -57,6 +57,7 @@ func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
 // Settled intents have their places until the log is trimmed (R14). An import waits for all of
 // them together, two seconds each would be minutes.
 func TestPublishManyWaitsOnceForAllSettledPlaces(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "a")
 	var first, second []settle.Intent
 	for i := range 60 {
@@ -263,6 +264,7 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 
 // The same while a queue is opened: a cluster whose leader is gone does not answer.
 func TestOpeningDoesNotWaitForTheCallersDeadline(t *testing.T) {
+	t.Parallel()
 	s := startBroker(t)
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"

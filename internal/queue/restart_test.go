@@ -62,6 +62,7 @@ func serverOfChoice(t *testing.T) (s *embedded.Server, restart func()) {
 // several files. nats-server 2.12.9 misses the records (#8254), 2.12.10 what is the last of
 // its import in the waiting room (#8285).
 func TestABrokerFindsWhatItStoredAfterARestart(t *testing.T) {
+	t.Parallel()
 	s, restart := serverOfChoice(t)
 	q := openQueue(t, s, "a")
 	const n = 10

@@ -10,6 +10,7 @@ import (
 // A hold that the broker does not store is not waited for as one whose broker is out of
 // reach: the person who wants to stop the fleet must hear of it.
 func TestAHoldThatIsNotStoredIsToldSoon(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	t.Cleanup(furnished(t, dir).Stop)
 	q, _ := patientQueue(t, dir, time.Hour)

@@ -17,6 +17,7 @@ import (
 // TestALargeStreamWithHolesIsReadWhole: every message is read once and in order,
 // wherever the holes are, also by requests for one message each.
 func TestALargeStreamWithHolesIsReadWhole(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	const n = 2*fewMessages + 5
 	for i := range n {
@@ -83,6 +84,7 @@ func TestALargeStreamWithHolesIsReadWhole(t *testing.T) {
 // A replica that has nothing yet answers a part of the requests, as one does that lags. It
 // hides no message, neither in the middle of a walk nor at its end.
 func TestAReplicaThatLagsHidesNothingOfAWalk(t *testing.T) {
+	t.Parallel()
 	node := runServer(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
 	q := openCluster(t, []*server.Server{node}, "w1", func(c *Config) { c.Replicas = 1 })
 	for i := range fewMessages + 3000 {

@@ -23,6 +23,7 @@ func everyMessage(t *testing.T, s Stream) (all []*settle.Message) {
 // TestAStreamIsReadInParts: many more messages than one request takes are read
 // from one sequence to another, or by their tokens, some of them twice.
 func TestAStreamIsReadInParts(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	const n = 2*settle.ReadBatch + 50
 	var in []settle.Intent

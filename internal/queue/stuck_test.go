@@ -71,6 +71,7 @@ func forget(t *testing.T, dir string, acked, delivered uint64) {
 // holds, and delivers them no more. New ones go on, and the floor passes over the others. They
 // are not removed as if they were settled, they are named, and repair brings them back.
 func TestR14WhatABrokerForgotIsToldAndComesAgain(t *testing.T) {
+	t.Parallel()
 	for name, newOnes := range map[string]int{"new ones go on": 4, "nothing new comes": 0} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -123,6 +124,7 @@ func TestR14WhatABrokerForgotIsToldAndComesAgain(t *testing.T) {
 // nats-server #7680: all that a consumer may hand out is held, the limit is raised, and the
 // workers start again. What was held comes when its ack wait is over, and the rest at once.
 func TestWhatWaitedBehindALimitComesWhenItIsRaised(t *testing.T) {
+	t.Parallel()
 	for name, restart := range map[string]bool{"the broker runs on": false, "the broker is restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			const most, n = 5, 12

@@ -43,6 +43,7 @@ func approve(t *testing.T, q *queue.Queue, batch string, upTo uint64) {
 // An import that needs an approval is listed as held, with orders of any lane and time,
 // and the orders of no import pass it.
 func TestAnImportWithoutAnApprovalIsHeld(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	rules(t, q, "imports")
 	in := waitingIntents("bulk", "march", 6)
@@ -62,6 +63,7 @@ func TestAnImportWithoutAnApprovalIsHeld(t *testing.T) {
 // An approved intent that is blocked is tried again although what follows it has no
 // approval, and the rest goes once it has one.
 func TestABlockedIntentBeforeAnApprovalsEnd(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	in := waitingIntents("bulk", "march", 4)
 	other := in[0]

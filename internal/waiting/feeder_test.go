@@ -49,6 +49,7 @@ func TestTheQueueIsFilledOnlyAsDeepAsItIsEmptied(t *testing.T) {
 }
 
 func TestIntentsWaitForTheirTime(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	now := time.Now()
 	in := waitingIntents("bulk", "march", 5)
@@ -93,6 +94,7 @@ func TestAnotherWorkerTakesOver(t *testing.T) {
 // An intent whose order has another intent pending keeps nobody behind it waiting,
 // and is moved when the other one is settled.
 func TestABlockedIntentIsPassed(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	in := waitingIntents("bulk", "march", 4)
 	other := in[0]
@@ -141,6 +143,7 @@ func TestTheNextFeederGoesOn(t *testing.T) {
 // A held import stays where it is, and a cancellation waits until the feeder has
 // none of its intents in hand. Others go on.
 func TestAHeldImportIsNotFed(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	require.NoError(t, books.PauseImport(t.Context(), q, "march", "anna"))
 	publish(t, q, waitingIntents("bulk", "march", 20)...)
@@ -160,6 +163,7 @@ func TestAHeldImportIsNotFed(t *testing.T) {
 // withdrawn or settled, and none is both. Neither a pause of the import nor a full queue
 // keeps the feeder from it, nor a time that has not come.
 func TestTheFeederWithdrawsWhatIsCancelled(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	in := waitingIntents("bulk", "march", 2500)
 	for i := range 100 {
@@ -201,6 +205,7 @@ func TestTheFeederWithdrawsWhatIsCancelled(t *testing.T) {
 }
 
 func TestTheFeederTellsWhatIsReady(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	in := waitingIntents("night", "march", 50)
 	in[0].NotBefore = time.Now().Add(time.Hour)
@@ -223,6 +228,7 @@ func TestTheFeederTellsWhatIsReady(t *testing.T) {
 // moved if somebody waits for a hold, and then the hold is told: a stream that stays
 // full keeps no cancellation waiting.
 func TestAHoldIsKeptWhileEveryMoveFails(t *testing.T) {
+	t.Parallel()
 	s := startBroker(t)
 	q := openQueue(t, s, "w1", func(c *queue.Config) { c.MaxIntents = 2 })
 	publish(t, q, waitingIntents("bulk", "march", 50)...)

@@ -133,6 +133,7 @@ func TestAHoldIsToldWhenNothingIsOnItsWay(t *testing.T) {
 // paused an import meanwhile was told that nobody feeds, so the feeder must not go on
 // with the holds that it read before.
 func TestAFrozenFeederKeepsTheHoldsOfMeanwhile(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, waitingIntents("bulk", "march", 50)...)
 	f := newFeeder(t, q, "w1")

@@ -64,6 +64,7 @@ func TestATimeThatIsNoneIsRefused(t *testing.T) {
 // It is found behind any number of other times, and so is what is overdue behind
 // paused imports.
 func TestMoreTimesThanTheBrokerListsAtOnce(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	require.NoError(t, books.PauseImport(t.Context(), q, "paused", "anna"))
 	const n = 100_010
@@ -120,6 +121,7 @@ func TestPausedTimesKeepNobodyWaiting(t *testing.T) {
 // An intent whose time is in its header alone waits for it too. In the intents stream
 // it would keep a place among the pending acknowledgements.
 func TestATimeInTheHeaderAloneIsKept(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	in := waitingIntents("bulk", "march", 2)
 	in[0].NotBefore, in[1].NotBefore = time.Now().Add(time.Hour), time.Now().Add(2*time.Second)
@@ -138,6 +140,7 @@ func TestATimeInTheHeaderAloneIsKept(t *testing.T) {
 
 // Very many imports of one order each are fed in one round.
 func TestManyImportsAreFed(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
 	in := make([]settle.Intent, 20_000)
 	for i := range in {

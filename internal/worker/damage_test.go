@@ -23,8 +23,10 @@ import (
 // One flipped bit makes the broker cut a stream off. The workers and the audit say so, and
 // nothing is posted until a person has accepted it.
 func TestAStreamThatLostItsEndHoldsTheFleet(t *testing.T) {
+	t.Parallel()
 	for stream, part := range map[string]string{"ORDERS": "intents", "ORDERS_RESULTS": "results"} {
 		t.Run(stream, func(t *testing.T) {
+			t.Parallel()
 			s := openWatched(t, nil)
 			s.publish(0, 20)
 			s.shows(`orderpost_orders_total{outcome="accepted"} 20`)
