@@ -3,11 +3,13 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/enqueue"
@@ -93,10 +95,11 @@ type backedUp struct {
 	saved    map[string]*snapshot
 }
 
-func newBackedUp(t *testing.T) *backedUp {
+func newBackedUp(t *testing.T, more map[string]string) *backedUp {
 	t.Helper()
 	b := &backedUp{secured: startSecured(t), t: t, saved: make(map[string]*snapshot)}
 	b.settings, b.api = api(t)
+	maps.Copy(b.settings, more)
 	b.worker = startWorker(t, b.as("worker", b.settings))
 	return b
 }
@@ -147,7 +150,7 @@ func (b *backedUp) requireOnce(n int) {
 // its result, what a worker had been given is known, and no order is created twice.
 func TestBackupBetweenOrders(t *testing.T) {
 	t.Parallel()
-	b := newBackedUp(t)
+	b := newBackedUp(t, nil)
 	b.do(enqueue.Run, "producer", rows(t, "BEFORE", 5), "--wait")
 	b.do(worker.Run, "operator", "hold", "--reason", "backup")
 	b.waitForNoPull(t)
@@ -177,7 +180,7 @@ func TestBackupBetweenOrders(t *testing.T) {
 // and withdrawn, as docs/operations.md says, none is sent again.
 func TestOrdersSettledAfterABackup(t *testing.T) {
 	t.Parallel()
-	b := newBackedUp(t)
+	b := newBackedUp(t, nil)
 	b.do(worker.Run, "operator", "hold", "--reason", "backup")
 	b.waitForNoPull(t)
 	b.do(enqueue.Run, "producer", rows(t, "LATE", 3), "--batch", "late")
@@ -201,5 +204,37 @@ func TestOrdersSettledAfterABackup(t *testing.T) {
 	b.do(enqueue.Run, "producer", rows(t, "NEW", 1), "--wait")
 	b.requireOnce(4)
 	requireBalanced(t, q, 4)
+	require.Equal(t, program.ExitDone, b.worker.end())
+}
+
+// TestOrdersGivenToAWorkerBeforeABackup: the streams were saved while a worker took orders that were
+// in the backup of ORDERS already. The bucket, saved last, knows how far they had been given
+// away, also of a stream that was restored: they count as possibly posted.
+func TestOrdersGivenToAWorkerBeforeABackup(t *testing.T) {
+	b := newBackedUp(t, map[string]string{"ORDERPOST_ON_UNSURE": "park", "ORDERPOST_DRAIN_TIMEOUT": "1s"})
+	b.do(worker.Run, "operator", "hold", "--reason", "backup")
+	b.waitForNoPull(t)
+	b.do(enqueue.Run, "producer", rows(t, "GIVEN", 3), "--direct")
+	b.save("ORDERS_WAITING", "ORDERS")
+	change(t, b.api, `{"fault-slow": 1, "slow-delay": "10m"}`)
+	b.do(worker.Run, "operator", "resume")
+	q := b.queue(t, "operator")
+	require.Eventually(t, func() bool {
+		f, err := fleet.New(q).Read(t.Context())
+		return err == nil && len(f.Members) == 1 && f.Members[0].InFlight == 3
+	}, patience, pause)
+	q.Close()
+	b.save("ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "KV_ORDERPOST")
+
+	b.lose()
+	change(t, b.api, `{"fault-slow": 0}`)
+	b.worker = startWorker(t, b.as("worker", b.settings))
+	q = b.queue(t, "operator")
+	drained(t, q)
+	records := collect(t, q)
+	require.Len(t, records, 3)
+	for no, r := range records {
+		require.Equal(t, order.OutcomeUnknown, r.Outcome(), no)
+	}
 	require.Equal(t, program.ExitDone, b.worker.end())
 }

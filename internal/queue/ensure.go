@@ -247,8 +247,21 @@ func (tp *Topology) awaitStream(ctx context.Context, name string) (jetstream.Str
 	}
 }
 
-// madeKey in a stream's metadata says by which request it was created.
-const madeKey = "orderpost.made"
+// madeKey in a stream's metadata says by which request it was created, and bornKey when. The
+// metadata is part of a backup. The server's own time of creation is not: a stream that is
+// restored is created at that moment (nats-server 2.15).
+const (
+	madeKey = "orderpost.made"
+	bornKey = "orderpost.born"
+)
+
+// bornAt tells a stream from another one of its name, also after it was restored from a backup.
+func bornAt(info *jetstream.StreamInfo) time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, info.Config.Metadata[bornKey]); err == nil {
+		return at
+	}
+	return info.Created
+}
 
 // createStream creates a stream. Two workers that start at once both do, and each request
 // differs from the other, so that the second is refused. Servers before 2.12.15 and 2.14.5 take
@@ -257,7 +270,7 @@ const madeKey = "orderpost.made"
 func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfig) error {
 	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
-	want.Metadata = map[string]string{madeKey: rand.Text()}
+	want.Metadata = map[string]string{madeKey: rand.Text(), bornKey: time.Now().UTC().Format(time.RFC3339Nano)}
 	_, err := tp.conn.js.CreateStream(ctx, want)
 	return err
 }

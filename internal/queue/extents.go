@@ -202,7 +202,7 @@ func (ex *ExtentKeeper) extents(ctx context.Context) (Extents, error) {
 			return nil, err
 		}
 		info := stream.CachedInfo()
-		out[spec.config.Name] = Extent{Created: info.Created, Last: info.State.LastSeq}
+		out[spec.config.Name] = Extent{Created: bornAt(info), Last: info.State.LastSeq}
 	}
 	return out, nil
 }

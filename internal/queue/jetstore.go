@@ -200,7 +200,7 @@ func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return stream.CachedInfo().Created, nil
+	return bornAt(stream.CachedInfo()), nil
 }
 
 func (s jetStore) ServerID() string { return s.q.Conn.nc.ConnectedServerId() }

@@ -86,7 +86,9 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	stream, err := js.Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS"))
-	_, err = js.CreateStream(t.Context(), stream.CachedInfo().Config)
+	another := stream.CachedInfo().Config
+	another.Metadata = nil // says which stream it is, also after a restore
+	_, err = js.CreateStream(t.Context(), another)
 	require.NoError(t, err)
 	b := openQueue(t, s, "a")
 	publish(t, b, intent("A-3", "i3"))
