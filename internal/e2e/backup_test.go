@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
@@ -14,6 +16,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
 )
 
 // snapshot is a stream as the nats tool saves it.
@@ -236,5 +239,43 @@ func TestOrdersGivenToAWorkerBeforeABackup(t *testing.T) {
 	for no, r := range records {
 		require.Equal(t, order.OutcomeUnknown, r.Outcome(), no)
 	}
+	require.Equal(t, program.ExitDone, b.worker.end())
+}
+
+// TestABucketThatIsRestoredAlone lacks what people did since: a hold, withdrawals, pauses. The workers
+// saw it come further, and post nothing. Whoever accepts it finds the fleet held.
+func TestABucketThatIsRestoredAlone(t *testing.T) {
+	b := newBackedUp(t, nil)
+	b.do(enqueue.Run, "producer", rows(t, "BEFORE", 1), "--wait")
+	b.save("KV_ORDERPOST")
+	q := b.queue(t, "operator")
+	for range 100 { // more than the workers write between two looks
+		require.NoError(t, fleet.New(q).SetHold(t.Context(), fleet.Hold{By: "anna", Reason: "month end", Since: time.Now()}))
+	}
+	b.do(worker.Run, "operator", "hold", "--reason", "month end")
+	nc := b.connect(t, "admin")
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // what the worker has seen after that, it remembers
+		journal, err := js.Stream(t.Context(), "ORDERS_JOURNAL")
+		extents, getErr := q.Bucket().Get(t.Context(), "extents")
+		var seen map[string]queue.Extent
+		return err == nil && getErr == nil && json.Unmarshal(extents.Value, &seen) == nil && seen["ORDERS_JOURNAL"].Last == journal.CachedInfo().State.LastSeq
+	}, patience, pause)
+
+	require.NoError(t, js.DeleteStream(t.Context(), "KV_ORDERPOST"))
+	restore(t, nc, "KV_ORDERPOST", b.saved["KV_ORDERPOST"])
+	b.worker.saw(&b.worker.errOut, "bucket ORDERPOST end")
+	b.do(enqueue.Run, "producer", rows(t, "HELD", 2), "--direct")
+
+	out := b.do(worker.Run, "worker", "repair", "--yes", "--by", "anna")
+	require.Contains(t, out, "the fleet's holds, limit and lanes and the pauses of imports are lost")
+	f, err := fleet.New(q).Read(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, f.Hold, "the hold is lost, and nobody holds")
+	b.requireOnce(1)
+	b.do(worker.Run, "operator", "resume")
+	drained(t, q)
+	b.requireOnce(3)
 	require.Equal(t, program.ExitDone, b.worker.end())
 }

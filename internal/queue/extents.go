@@ -84,7 +84,7 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 			ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
 		}
 	}
-	raise(was, seen)
+	raised := raise(was, seen)
 	for look := 1; ; look++ {
 		if now, err = ex.extents(ctx); err != nil {
 			return nil, nil, err
@@ -95,7 +95,15 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 		}
 		was = ex.keepAgain(ctx, was, revision, now)
 		losses = ex.compareExtents(was, now)
-		if len(losses) == 0 || !ex.reader.replicated() || look == lossLooks {
+		if len(losses) == 0 {
+			return nil, now, nil
+		}
+		if !ex.reader.replicated() || look == lossLooks {
+			if raised { // what only this program saw; worker repair must see it, too
+				if _, err := ex.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
+					ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
+				}
+			}
 			return losses, now, nil
 		}
 		if err := pause(ctx, lossPause); err != nil {
@@ -105,15 +113,19 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 }
 
 // raise raises extents to what was seen of the same streams, unless a person accepted a loss
-// since.
-func raise(was, seen Extents) {
+// since. It adds streams that are not there: the bucket remembers nothing of itself, because
+// workers write to it all the time.
+func raise(was, seen Extents) (raised bool) {
 	for name, e := range seen {
 		have, known := was[name]
-		if known && e.Created.Equal(have.Created) && e.Last > have.Last && !have.Accepted.After(e.Accepted) {
+		if !known {
+			was[name], raised = e, true
+		} else if e.Created.Equal(have.Created) && e.Last > have.Last && !have.Accepted.After(e.Accepted) {
 			have.Last = e.Last
-			was[name] = have
+			was[name], raised = have, true
 		}
 	}
+	return raised
 }
 
 const (
@@ -132,7 +144,7 @@ func (ex *ExtentKeeper) RememberExtents(ctx context.Context, seen, now Extents) 
 	}
 	raised := false
 	for name, e := range seen {
-		if !now[name].Created.Equal(e.Created) {
+		if name == ex.bucket.stream() || !now[name].Created.Equal(e.Created) {
 			continue
 		}
 		e.Last = min(e.Last, now[name].Last)
@@ -191,9 +203,6 @@ func (ex *ExtentKeeper) remembered(ctx context.Context) (e Extents, revision uin
 func (ex *ExtentKeeper) extents(ctx context.Context) (Extents, error) {
 	out := make(Extents)
 	for _, spec := range ex.conn.cfg.streams() {
-		if spec.part == PartFleet { // workers write to it all the time
-			continue
-		}
 		stream, err := ex.reader.stream(ctx, spec.config.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue

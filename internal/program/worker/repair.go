@@ -92,11 +92,18 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	hold := slices.ContainsFunc(parts, func(p queue.PartState) bool { return p.Part == queue.PartFleet && p.Missing() })
+	hold := false // the bucket, with its holds, is lost or older
+	for _, p := range parts {
+		older := slices.ContainsFunc(shrunk, func(l queue.Loss) bool { return l.Name == p.Name })
+		hold = hold || p.Part == queue.PartFleet && (p.Missing() || older)
+	}
 	var shorter []string
 	for _, l := range shrunk {
 		shorter = append(shorter, l.String())
 		_, _ = fmt.Fprintf(out, "%s.\n", l)
+	}
+	if hold && len(lost) == 0 {
+		_, _ = fmt.Fprintf(out, "Since then, %s.\n", bucketLost)
 	}
 	var stranded string
 	if len(lost) == 0 {
