@@ -396,7 +396,7 @@ func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerCo
 		want.Replicas = have.Replicas
 	}
 	same := have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas &&
-		have.MaxDeliver == want.MaxDeliver && len(have.BackOff) == 0 && !have.HeadersOnly
+		!givesAway(have) && !have.HeadersOnly
 	if !tp.conn.cfg.Worker || same {
 		return have.AckWait, nil
 	}
@@ -406,6 +406,24 @@ func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerCo
 		}
 	}
 	return want.AckWait, tp.putConsumer(ctx, want, tp.conn.js.CreateOrUpdateConsumer)
+}
+
+// givesAway reports whether a consumer gives up an intent after some deliveries, or delivers it
+// again before AckWait is over, on which claims rely (R7).
+func givesAway(have jetstream.ConsumerConfig) bool {
+	return have.MaxDeliver != -1 || len(have.BackOff) > 0
+}
+
+// KeepConsumer sets back what a person changed of the workers' consumer so that it gives away
+// intents (max_deliver, backoff). Workers run, so it leaves the rest, AckWait included.
+func (tp *Topology) KeepConsumer(ctx context.Context) error {
+	c, err := tp.readConsumer(ctx)
+	if err != nil {
+		return err
+	}
+	want := c.CachedInfo().Config
+	want.MaxDeliver, want.BackOff = -1, nil
+	return tp.putConsumer(ctx, want, tp.conn.js.UpdateConsumer)
 }
 
 // mayChangeAckWait returns nil once no other worker relies on the consumer's AckWait. A

@@ -37,6 +37,9 @@ type PartState struct {
 	// Wrong says how somebody changed the part so that it may lose or pass over orders, and what
 	// to do; "" = nobody did.
 	Wrong string
+	// GivesAway says that somebody changed the consumer's max_deliver or backoff. Workers set that
+	// back (KeepConsumer).
+	GivesAway bool
 
 	precious bool
 }
@@ -71,7 +74,7 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 	switch {
 	case err == nil:
 		info := c.CachedInfo()
-		workers.Created, workers.AckWait = info.Created, info.Config.AckWait
+		workers.Created, workers.AckWait, workers.GivesAway = info.Created, info.Config.AckWait, givesAway(info.Config)
 		if workers.Wrong = unusableConsumer(info.Config); workers.Wrong != "" {
 			workers.Wrong += ". Set that back; or stop the workers, delete the consumer, and start one, which creates it again"
 		} else if info.Paused {

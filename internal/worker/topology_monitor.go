@@ -210,6 +210,7 @@ func remedy(s queue.PartState) string {
 func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 	if s.Part == queue.PartConsumer {
 		m.alignClaims(s)
+		m.keepConsumer(ctx, s)
 	}
 	_, was := m.since[s.Part]
 	delete(m.since, s.Part)
@@ -249,6 +250,19 @@ func (m *topologyMonitor) alignClaims(s queue.PartState) {
 		m.log.Warn().Stringer("from", former).Stringer("to", s.AckWait).
 			Msg(s.Name + " has another AckWait since: this worker gave up its orders, which are delivered again, and keeps to the new one. Give all workers the same ORDERPOST_ACK_WAIT")
 	}
+}
+
+// keepConsumer sets back what somebody changed so that the broker gives up intents, or takes
+// them away before a claim is over.
+func (m *topologyMonitor) keepConsumer(ctx context.Context, s queue.PartState) {
+	if !s.GivesAway {
+		return
+	}
+	if err := m.queue.Topology.KeepConsumer(ctx); err != nil {
+		m.log.Warn().Err(err).Msg("cannot set back max_deliver and backoff of " + s.Name + "; will retry")
+		return
+	}
+	m.log.Warn().Msg("somebody changed max_deliver or backoff of " + s.Name + ": set back. An intent that the broker gave up meanwhile is named by orderpost audit")
 }
 
 // revive creates the consumer and the journal again, after every worker has noticed the

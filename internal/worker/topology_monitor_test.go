@@ -142,6 +142,33 @@ func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 	s.ready()
 }
 
+// A consumer that gives up an intent after a delivery, or takes it away before its claim is over,
+// is set back.
+func TestAWorkerKeepsItsConsumer(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.hands()
+	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	was := consumer.CachedInfo().Config
+	for _, change := range []func(*jetstream.ConsumerConfig){
+		func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 },
+		func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{c.AckWait, time.Millisecond} },
+	} {
+		changed := was
+		change(&changed)
+		_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
+		require.NoError(t, err)
+		s.eventually(func() bool {
+			c, err := js.Consumer(t.Context(), "ORDERS", "workers")
+			return err == nil && c.CachedInfo().Config.MaxDeliver == -1 && len(c.CachedInfo().Config.BackOff) == 0
+		}, "it is left as somebody changed it")
+	}
+	s.eventually(func() bool { return s.log.find("somebody changed max_deliver or backoff", "level") == "warn" }, "nobody is told")
+	s.publish(0, 3)
+	s.shows(`orderpost_pending_orders 0`)
+}
+
 // A stream that somebody edited may drop what it must keep.
 func TestAWorkerNoticesAStreamThatMayLoseOrders(t *testing.T) {
 	s := openWatched(t, nil)
