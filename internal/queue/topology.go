@@ -227,6 +227,8 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "sealed", have.Sealed, want.Sealed)
 	check(&unsafe, "deny_delete", have.DenyDelete, want.DenyDelete)
 	check(&unsafe, "mirror", have.Mirror != nil, want.Mirror != nil)
+	check(&unsafe, "sources", len(have.Sources), len(want.Sources)) // what another stream brings is stored on no condition (R1)
+	check(&unsafe, "subject_transform", have.SubjectTransform != nil, want.SubjectTransform != nil)
 	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
 	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
 	check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)

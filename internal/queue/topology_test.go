@@ -63,6 +63,8 @@ func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
 	bad := q.Conn.cfg.streams()[1].config
 	bad.Name, bad.Subjects = "OTHER_ORDERS_RESULTS", []string{"OTHER.orders.results.*"}
 	bad.Discard, bad.MaxAge, bad.MaxMsgSize = jetstream.DiscardOld, time.Hour, 1000
+	bad.Sources = []*jetstream.StreamSource{{Name: "STAGING_ORDERS_RESULTS"}}
+	bad.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "OTHER.orders.results.*", Destination: "OTHER.orders.results.x"}
 	_, err := q.Conn.js.CreateStream(t.Context(), bad)
 	require.NoError(t, err)
 	_, err = reopen(t, q, func(c *Config) { c.Prefix = "OTHER" })
@@ -73,7 +75,7 @@ func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
 	for _, d := range topology.Differences {
 		fields = append(fields, d.Field)
 	}
-	require.ElementsMatch(t, []string{"discard", "max_age", "max_msg_size"}, fields)
+	require.ElementsMatch(t, []string{"discard", "max_age", "max_msg_size", "sources", "subject_transform"}, fields)
 	stream, err := q.Conn.js.Stream(t.Context(), "OTHER_ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, stream.CachedInfo().Config.MaxAge, "nothing was changed")
