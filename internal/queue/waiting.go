@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,6 +37,19 @@ var noTime = time.Unix(0, 0)
 type WaitingRoom struct {
 	conn   *Conn
 	reader *reader
+	clock  atomic.Pointer[brokerTime]
+}
+
+// brokerTime is what the broker's clock showed, and when it was read.
+type brokerTime struct{ shown, read time.Time }
+
+// Clock returns the broker's time, as of the last listing; zero = there was none.
+func (wr *WaitingRoom) Clock() time.Time {
+	c := wr.clock.Load()
+	if c == nil || c.shown.IsZero() {
+		return time.Time{}
+	}
+	return c.shown.Add(time.Since(c.read))
 }
 
 // Now lists what waits without a time. total counts every waiting intent,
@@ -107,6 +121,7 @@ func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l list
 		Error *jetstream.APIError   `json:"error"`
 		Total int                   `json:"total"`
 		State jetstream.StreamState `json:"state"`
+		Time  time.Time             `json:"ts"`
 	}
 	if err := json.Unmarshal(resp.Data, &body); err != nil {
 		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
@@ -115,6 +130,7 @@ func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l list
 		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, body.Error)
 	}
 	now := time.Now()
+	wr.clock.Store(&brokerTime{body.Time, now})
 	for subject, n := range body.State.Subjects {
 		w := wr.read(subject, now)
 		w.Count = int(n)

@@ -53,9 +53,11 @@ type Feeder struct {
 	Options
 	lease leaseHolder
 	turns order.Turns
+	now   func() time.Time // this machine's clock
 
-	told  string      // the last problem that was logged
-	leads atomic.Bool // this worker held the lease when it last looked
+	clockOff bool        // it is ahead of the broker's, and the log says so
+	told     string      // the last problem that was logged
+	leads    atomic.Bool // this worker held the lease when it last looked
 
 	sources map[string]*source // by subject
 	listed  time.Time
@@ -82,7 +84,7 @@ type Feeder struct {
 
 // New returns a feeder.
 func New(o Options) *Feeder {
-	f := &Feeder{Options: o, sources: make(map[string]*source), underWay: o.Queue.Mover.MoveUnderWay}
+	f := &Feeder{Options: o, now: time.Now, sources: make(map[string]*source), underWay: o.Queue.Mover.MoveUnderWay}
 	f.approvals.feeder = f
 	f.lease = leaseHolder{queue: o.Queue, mine: books.Lease{Owner: rand.Text(), Worker: o.Name}}
 	return f

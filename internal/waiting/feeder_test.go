@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,26 @@ func TestIntentsWaitForTheirTime(t *testing.T) {
 
 // A worker that is killed leaves its lease behind. Another one feeds once no renewal
 // has come for one term, and what was half done is finished, not doubled.
+// A feeder whose clock is ahead sends nothing before its time.
+func TestAClockThatIsAheadFeedsNothingEarly(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	f := newFeeder(t, q, "a")
+	f.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	for i, wait := range []time.Duration{-time.Hour, time.Hour, 10 * time.Minute} {
+		in := waitingIntents("bulk", "b"+strconv.Itoa(i), 1)
+		in[0].NotBefore = time.Now().Add(wait)
+		publish(t, q, in...)
+	}
+	list(t, f)
+	require.Equal(t, 1, f.ready(), "sent before its time")
+	require.True(t, f.clockOff, "nobody is told")
+	f.now = time.Now
+	f.listNow()
+	list(t, f)
+	require.Equal(t, 1, f.ready())
+	require.False(t, f.clockOff)
+}
+
 func TestAnotherWorkerTakesOver(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "w1"), openQueue(t, s, "w2")

@@ -21,7 +21,7 @@ func (f *Feeder) list(ctx context.Context) error {
 		return err
 	}
 	if total > count(list) { // some have a time
-		due, err := f.due(ctx, now)
+		due, err := f.due(ctx, now, f.reached())
 		if err != nil {
 			return err
 		}
@@ -56,21 +56,40 @@ func count(list []queue.Waiting) (n int) {
 	return n
 }
 
+// clockTold is how far this machine's clock is ahead of the broker's when the log says so.
+const clockTold = 5 * time.Second
+
+// reached returns the time that both this machine's clock and the broker's have reached. A
+// clock that is ahead would send orders before their time.
+func (f *Feeder) reached() time.Time {
+	now, broker := f.now(), f.Queue.Waiting.Clock()
+	if broker.IsZero() || now.Round(0).Before(broker.Round(0)) {
+		return now
+	}
+	ahead := now.Round(0).Sub(broker.Round(0)).Round(time.Second)
+	if off := ahead > clockTold; off != f.clockOff {
+		if f.clockOff = off; off {
+			f.Log.Warn().Stringer("ahead", ahead).Msg("this machine's clock is ahead of the broker's: orders that wait for a time wait until it has come by both")
+		}
+	}
+	return broker
+}
+
 // due lists what waited for a time that has come. The present minute and the one
-// before are listed every time, earlier ones now and then.
-func (f *Feeder) due(ctx context.Context, now time.Time) (list []queue.Waiting, err error) {
-	for _, at := range []time.Time{now.Add(-time.Minute), now} {
+// before are listed every time, earlier ones now and then. reached is the time that has come.
+func (f *Feeder) due(ctx context.Context, now, reached time.Time) (list []queue.Waiting, err error) {
+	for _, at := range []time.Time{reached.Add(-time.Minute), reached} {
 		minute, err := f.Queue.Waiting.InMinute(ctx, at)
 		if err != nil {
 			return nil, err
 		}
 		for _, w := range minute {
-			if !w.At.After(now) {
+			if !w.At.After(reached) {
 				list = append(list, w)
 			}
 		}
 	}
-	before := now.Truncate(time.Minute).Add(-time.Minute)
+	before := reached.Truncate(time.Minute).Add(-time.Minute)
 	known := f.overdue(before)
 	if now.Sub(f.swept) < sweepEvery && (f.readyIn(known) > 0 || !f.more) {
 		known, err := f.recount(ctx, known)
