@@ -33,7 +33,12 @@ type denials struct {
 	watches map[*denied]bool
 	last    error // of a message that a watch was about
 	at      time.Time
+	pull    error // of a request for orders
+	pullAt  time.Time
 }
+
+// pullSubjects begin the subjects of requests for orders.
+const pullSubjects = "$JS.API.CONSUMER.MSG.NEXT."
 
 // denied collects the denials of the messages of one call.
 type denied struct {
@@ -98,6 +103,9 @@ func (cn *Conn) deny(err error) {
 	subject, d := found[1], &cn.denials
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if strings.HasPrefix(subject, pullSubjects) {
+		d.pull, d.pullAt = cn.denial(subject), time.Now()
+	}
 	for w := range d.watches {
 		if !strings.HasPrefix(subject, w.prefix) {
 			continue
@@ -111,6 +119,18 @@ func (cn *Conn) deny(err error) {
 			w.cancel()
 		}
 	}
+}
+
+// PullDenied says that this worker may request no orders; "" = it may, as far as is known. The
+// broker answers no such request, so it looks like a queue that is empty.
+func (cn *Conn) PullDenied() string {
+	d := &cn.denials
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pull == nil || time.Since(d.pullAt) > deniedFor {
+		return ""
+	}
+	return d.pull.Error()
 }
 
 // why says what was denied lately; "" = nothing.

@@ -46,7 +46,7 @@ func (q *Queue) startPull(stream, consumer string, n int, wait time.Duration) (*
 		return nil, err
 	}
 	p := &pulling{q: q, in: in, left: n, broken: q.Conn.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
-	subject := "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer
+	subject := pullSubjects + stream + "." + consumer
 	if err := q.Conn.nc.PublishRequest(subject, in.subject, req); err != nil {
 		p.end()
 		return nil, err
