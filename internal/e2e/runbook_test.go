@@ -117,37 +117,3 @@ func TestKubectlCommandsOfTheDocuments(t *testing.T) {
 	}
 	require.Greater(t, seen, 40)
 }
-
-// TestSecurityDocument: each line of its tables names a test, and each test that
-// it names exists.
-func TestSecurityDocument(t *testing.T) {
-	tests := make(map[string]bool)
-	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	for _, folder := range []string{"..", "../../proof"} {
-		require.NoError(t, filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
-				tests[m[1]] = true
-			}
-			return err
-		}))
-	}
-	text, err := os.ReadFile("../../docs/security.md")
-	require.NoError(t, err)
-	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
-	rows := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(string(text), -1)
-	require.Greater(t, len(rows), 20)
-	for _, row := range rows {
-		if strings.HasSuffix(row, "| test |") {
-			continue
-		}
-		found := named.FindAllStringSubmatch(row, -1)
-		require.NotEmpty(t, found, "no test is named: %s", row)
-		for _, m := range found {
-			require.True(t, tests[m[1]], "there is no %s", m[1])
-		}
-	}
-}
