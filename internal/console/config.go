@@ -14,22 +14,22 @@ import (
 // Config holds the settings of the console.
 type Config struct {
 	Listen  string   `env:"CONSOLE_LISTEN" envDefault:"127.0.0.1:9465" desc:"address of the console's pages; beyond loopback it needs users or a proxy that names them, and TLS or a proxy"`
-	Hosts   []string `env:"CONSOLE_HOSTS" desc:"names under which people reach the console, comma-separated; requests for other names are refused (loopback names and the listening address are always allowed)"`
-	Users   string   `env:"CONSOLE_USERS" desc:"file of users, one name:role:bcrypt-hash a line; orderpost console user NAME makes a line; read again when it changes"`
-	TLSCert string   `env:"CONSOLE_TLS_CERT_FILE" desc:"PEM file of the console's certificate; read again with its key when it changes"`
+	Hosts   []string `env:"CONSOLE_HOSTS" desc:"names under which people reach the console, comma-separated; requests for others are refused, but for loopback and the listening address"`
+	Users   string   `env:"CONSOLE_USERS" desc:"file of users, one name:role:bcrypt-hash a line, read again when it changes"`
+	TLSCert string   `env:"CONSOLE_TLS_CERT_FILE" desc:"PEM file of the console's certificate, read again with its key when it changes"`
 	TLSKey  string   `env:"CONSOLE_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
 
-	Proxies    []string `env:"CONSOLE_PROXIES" desc:"addresses or networks of the authenticating proxies in front of the console, comma-separated; headers from other addresses are not believed"`
+	Proxies    []string `env:"CONSOLE_PROXIES" desc:"addresses or networks of authenticating proxies, comma-separated; headers from others are not believed"`
 	UserHeader string   `env:"CONSOLE_USER_HEADER" desc:"header in which the proxy names the person, such as X-Forwarded-User; needs ORDERPOST_CONSOLE_PROXIES"`
 	ProxyRole  string   `env:"CONSOLE_PROXY_ROLE" envDefault:"viewer" desc:"role of a person whom the proxy names and who is not in the file of users; none = refused"`
 
-	ViewerNKeyFile    string `env:"CONSOLE_VIEWER_NKEY_FILE" desc:"file with the seed of a NATS user that cannot write (role viewer of nats.conf); the pages of people who may only look are read by it"`
+	ViewerNKeyFile    string `env:"CONSOLE_VIEWER_NKEY_FILE" desc:"file with the seed of a NATS user that cannot write (role viewer), which reads the pages of people who may only look"`
 	ViewerCreds       string `env:"CONSOLE_VIEWER_CREDS" desc:"NATS credentials file of that user, instead of a seed"`
 	ViewerInboxPrefix string `env:"CONSOLE_VIEWER_INBOX_PREFIX" desc:"ORDERPOST_NATS_INBOX_PREFIX of that user"`
 
 	IdleTime time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
 
-	UploadTotal int64 `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"what all uploaded files together may take in the data folder, in MiB"`
+	UploadTotal int64 `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"MiB that all uploaded files may take in the data folder"`
 }
 
 const (

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/console"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
@@ -29,7 +28,6 @@ const readmePath, settingsPath = "../../README.md", "../../docs/configuration.md
 func TestTables(t *testing.T) {
 	for _, table := range []struct{ path, name, want string }{
 		{settingsPath, "settings", settingsTable(pool.Config{})},
-		{settingsPath, "console-settings", settingsTable(console.Config{})},
 		{readmePath, "outcomes", outcomesTable()},
 	} {
 		path, name, want := table.path, table.name, table.want

@@ -12,13 +12,13 @@ const DefaultListen = "127.0.0.1:8080"
 
 // Config holds the settings of the HTTP door.
 type Config struct {
-	Listen      string `env:"GATEWAY_LISTEN" desc:"address of the HTTP door, such as 127.0.0.1:8080; empty = none in a worker, 127.0.0.1:8080 for orderpost gateway; beyond loopback it needs a file of clients, and TLS or a proxy"`
-	Clients     string `env:"GATEWAY_CLIENTS" desc:"YAML or JSON file of clients: names, scopes, hashes of tokens, limits; orderpost gateway client NAME makes an entry; read again when it changes; empty = every program of this machine may do everything"`
-	TLSCert     string `env:"GATEWAY_TLS_CERT_FILE" desc:"PEM file of the HTTP door's certificate; read again with its key when it changes"`
+	Listen      string `env:"GATEWAY_LISTEN" desc:"address of the HTTP door; empty = none in a worker, 127.0.0.1:8080 for orderpost gateway; beyond loopback it needs a file of clients, and TLS or a proxy"`
+	Clients     string `env:"GATEWAY_CLIENTS" desc:"YAML or JSON file of clients, read again when it changes; empty = every program of this machine may do everything"`
+	TLSCert     string `env:"GATEWAY_TLS_CERT_FILE" desc:"PEM file of the HTTP door's certificate, read again with its key when it changes"`
 	TLSKey      string `env:"GATEWAY_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
-	TLSClientCA string `env:"GATEWAY_TLS_CLIENT_CA_FILE" desc:"PEM file of the authorities of clients' certificates; a client may then have a certificate instead of a token"`
-	ImportTotal int64  `env:"GATEWAY_IMPORT_TOTAL" envDefault:"8192" desc:"what the files of imports over HTTP together may take in the data folder, in MiB; 0 = the door takes no files"`
-	BehindProxy bool   `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy in front of the HTTP door ends TLS, so the door may listen beyond loopback without a certificate"`
+	TLSClientCA string `env:"GATEWAY_TLS_CLIENT_CA_FILE" desc:"PEM file of the authorities of clients' certificates, which then stand for a token"`
+	ImportTotal int64  `env:"GATEWAY_IMPORT_TOTAL" envDefault:"8192" desc:"MiB that all files of imports over HTTP may take in the data folder; 0 = the door takes no files"`
+	BehindProxy bool   `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy ends TLS, so the door may listen beyond loopback without a certificate"`
 }
 
 // Enabled reports whether there is a door to open.

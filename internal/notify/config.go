@@ -15,11 +15,11 @@ import (
 // Config holds the settings of the sender.
 type Config struct {
 	URL        string      `env:"NOTIFY_URL" desc:"address to which outcomes are posted as webhooks; empty = none are"`
-	Secret     secret.Text `env:"NOTIFY_SECRET" desc:"secret (whsec_…) that signs webhooks; two, one a line, sign at once while the receiver changes from one to the other"`
+	Secret     secret.Text `env:"NOTIFY_SECRET" desc:"secret (whsec_…) that signs webhooks; two, one a line, while the receiver changes to the new one"`
 	SecretFile string      `env:"NOTIFY_SECRET_FILE" desc:"file with the secret(s), read again when it changes"`
 	Outcomes   []string    `env:"NOTIFY_OUTCOMES" desc:"only webhooks about these outcomes, comma-separated; empty = all"`
 	Sources    []string    `env:"NOTIFY_SOURCES" desc:"only webhooks about orders of these sources, comma-separated; * stands for any text; empty = all"`
-	Imports    []string    `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), comma-separated; * stands for any text; empty = all"`
+	Imports    []string    `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), likewise"`
 	Begin      string      `env:"NOTIFY_BEGIN" envDefault:"now" desc:"where the first sender of a fleet begins: now, or oldest (every outcome that is kept)"`
 
 	// PlainHTTPHosts are the hosts beyond loopback to which plain http is allowed.

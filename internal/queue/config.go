@@ -15,10 +15,10 @@ type Config struct {
 	Creds string `env:"NATS_CREDS" desc:"NATS credentials file (.creds)"`
 
 	NKeyFile    string `env:"NATS_NKEY_FILE" desc:"file with the seed of a NATS user nkey, instead of credentials"`
-	CAFile      string `env:"NATS_CA_FILE" desc:"PEM file of certificate authorities that the broker's certificate is checked against, instead of the system's"`
+	CAFile      string `env:"NATS_CA_FILE" desc:"PEM file of the authorities to trust for the broker, instead of the system's"`
 	CertFile    string `env:"NATS_CERT_FILE" desc:"PEM file of the client certificate for the broker"`
 	KeyFile     string `env:"NATS_KEY_FILE" desc:"PEM file of the client certificate's key"`
-	InboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first subject token(s) of the broker's answers to this program, where its NATS user may subscribe to no others; empty = _INBOX"`
+	InboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first token(s) of the subjects of the broker's answers, where the NATS user may subscribe to no others; empty = _INBOX"`
 	// Token is the embedded broker's token from the data folder.
 	Token string `env:"-"`
 	// Locate returns the broker's current address and token. It replaces URL
@@ -26,19 +26,19 @@ type Config struct {
 	// restarted may have another address.
 	Locate func() (url, token string, err error) `env:"-"`
 
-	ConnectTimeout time.Duration `env:"NATS_CONNECT_TIMEOUT" envDefault:"10s" desc:"how long a program waits for the broker at start before it exits 4"`
+	ConnectTimeout time.Duration `env:"NATS_CONNECT_TIMEOUT" envDefault:"10s" desc:"how long a program waits for the broker at its start"`
 	// BrokerWait is for commands. 0: requests fail at once. A worker repeats
 	// its own requests.
-	BrokerWait time.Duration `env:"BROKER_WAIT" envDefault:"2m" desc:"how long a command (not a worker, which waits for ever) waits for a broker that went away meanwhile before it exits 4"`
+	BrokerWait time.Duration `env:"BROKER_WAIT" envDefault:"2m" desc:"how long a command waits for a broker that went away; a worker waits for ever"`
 	// Tell receives a line for the user when a command begins to wait for the
 	// broker, and one when it goes on.
 	Tell func(line string) `env:"-"`
 
-	Prefix   string `env:"PREFIX" desc:"begins the names of streams, subjects and bucket where installations share a broker: X makes X_ORDERS, X.orders and X_ORDERPOST"`
-	Replicas int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream, of the consumer and of the bucket (1, 3 or 5); a worker raises those that exist"`
+	Prefix   string `env:"PREFIX" desc:"where installations share a broker: X makes X_ORDERS, X.orders and X_ORDERPOST"`
+	Replicas int    `env:"REPLICAS" envDefault:"1" desc:"replicas of streams, consumer and bucket (1, 3 or 5); a worker raises those that exist"`
 
-	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order; all workers need the same, and a worker that lowers it waits for the former one at its start"`
-	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones, notes and what has a dead letter do not expire"`
+	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order; all workers need the same"`
+	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones and what has a dead letter do not expire"`
 	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
 	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
 

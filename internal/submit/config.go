@@ -17,16 +17,16 @@ import (
 type Config struct {
 	URL            string   `env:"API_URL" desc:"base URL of the API, without /v1"`
 	PlainHTTPHosts []string `env:"PLAIN_HTTP_HOSTS" desc:"hosts beyond loopback to which plain http is allowed, comma-separated"`
-	CAFile         string   `env:"API_CA_FILE" desc:"PEM file of certificate authorities to trust in addition to the system's"`
+	CAFile         string   `env:"API_CA_FILE" desc:"PEM file of authorities to trust for the API, besides the system's"`
 	Traceparent    bool     `env:"API_TRACEPARENT" envDefault:"false" desc:"send the order's W3C traceparent header to the API"`
 
 	Concurrency int     `env:"CONCURRENCY" envDefault:"64" desc:"orders in flight at the same time"`
-	RateLimit   float64 `env:"RATE_LIMIT" envDefault:"0" desc:"requests per second of the whole fleet; its workers share it, and the lowest setting counts; 0 = no limit"`
+	RateLimit   float64 `env:"RATE_LIMIT" envDefault:"0" desc:"requests per second of the whole fleet; the lowest setting of its workers counts; 0 = no limit"`
 
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"30s" desc:"one request, from the dial to the last byte of the answer"`
 	IdleTimeout    time.Duration `env:"IDLE_TIMEOUT" envDefault:"4s" desc:"how long an unused connection is kept; keep it below the API's own"`
 
-	RetryDelayMax      time.Duration `env:"RETRY_DELAY_MAX" envDefault:"5m" desc:"longest delay in the queue (the first is 10s at most, and doubles with each), and the longest Retry-After that is honoured"`
+	RetryDelayMax      time.Duration `env:"RETRY_DELAY_MAX" envDefault:"5m" desc:"longest delay in the queue, and the longest Retry-After that is honoured"`
 	RetryTotalAttempts int           `env:"RETRY_TOTAL_ATTEMPTS" envDefault:"60" desc:"attempts over all submissions before the order is exhausted (or unknown)"`
 	RetryTotalAge      time.Duration `env:"RETRY_TOTAL_AGE" envDefault:"24h" desc:"age since the first attempt, gate excluded, at which the order is exhausted (or unknown)"`
 
@@ -34,8 +34,8 @@ type Config struct {
 	Rules    string       `env:"RULES" desc:"YAML file of rules that read the API's answers; read again when it changes"`
 	Clock    ClockMode    `env:"CLOCK" envDefault:"local" desc:"whose clock timestamps follow: local or server (corrected by the Date headers of answers)"`
 
-	HoldRetry    time.Duration `env:"HOLD_RETRY" envDefault:"15s" desc:"after a hold caused by answers, one order is tried after this time, which doubles up to 16 times; 0 = only a person resumes"`
-	RefusalRun   int           `env:"REFUSAL_RUN" envDefault:"20" desc:"number of different orders refused without one acceptance that holds the pool; with fewer orders in hand than that, each worker may first believe one fewer; 0 = never"`
+	HoldRetry    time.Duration `env:"HOLD_RETRY" envDefault:"15s" desc:"when one order is tried after a hold caused by answers; doubles up to 16 times; 0 = only a person resumes"`
+	RefusalRun   int           `env:"REFUSAL_RUN" envDefault:"20" desc:"orders refused without one acceptance that hold the pool; a worker with fewer in hand may first believe one fewer; 0 = never"`
 	BreakerRatio float64       `env:"BREAKER_RATIO" envDefault:"0.5" desc:"share of failed requests that opens the circuit breaker; 0 = never"`
 
 	// Tuning is not read from the environment. The zero value means [DefaultTuning].

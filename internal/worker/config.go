@@ -30,21 +30,21 @@ type Config struct {
 	Notify  notify.Config
 	Schema  orderschema.Config
 
-	Approvals string `env:"APPROVALS" desc:"what needs a second person: imports (all), imports.rows=N (more rows), imports.sum.COLUMN=N (a larger sum), resubmit-unknown (replays of orders that may exist), resolve, limit (a higher one), comma-separated, with lapse=168h for how long an approval may take and holds; none ends it; empty = as the fleet has it"`
+	Approvals string `env:"APPROVALS" desc:"what needs a second person, comma-separated: imports, imports.rows=N (more rows), imports.sum.COLUMN=N (a larger sum), resubmit-unknown, resolve, limit; lapse=168h is how long an approval may take and holds; none ends it; empty = as the fleet has it"`
 
-	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; all workers of a fleet must have the same, and the same API URL if it is empty"`
+	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API, the same for all workers of a fleet; empty = they need the same API URL"`
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start, and exit if the API refuses the key"`
 
 	DataDir    string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
 	NATSListen string `env:"NATS_LISTEN" envDefault:"127.0.0.1:4222" desc:"loopback address of the embedded broker"`
 
 	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
-	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"how long orders in flight may take after SIGTERM before they go back to the queue"`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"how long orders in flight may take after SIGTERM"`
 
 	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
 	PProf     bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
 	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
-	LogSample int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders per second that get a log line each, the rest is counted in one line; other outcomes are always logged; 0 = log all"`
+	LogSample int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders per second that get a log line each (0 = all); other outcomes always get one"`
 	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
 }
 
