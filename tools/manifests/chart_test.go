@@ -198,7 +198,9 @@ gateway:
 	}
 }
 
-// TestNewSettingsMakeNewPods, and nothing else does.
+// TestNewSettingsMakeNewPods, and nothing else does. The chart has a checksum where kustomize renames
+// the config map: Helm removes the former config map at once, and a former pod that starts again
+// would not find it.
 func TestNewSettingsMakeNewPods(t *testing.T) {
 	checksum := func(text string) string {
 		var given map[string]any
