@@ -35,17 +35,13 @@ func startServer(t *testing.T, opts *server.Options) *server.Server {
 	return s
 }
 
-// guardedServer has the users and permissions of docs/producers.md.
+// guardedServer has the users and permissions of deployments/nats/producers.conf.
 func guardedServer(t *testing.T) (login func(user string) string) {
 	t.Helper()
 	const password = "only-here"
 	t.Setenv("ORDERPOST_PASSWORD", password)
 	t.Setenv("PRODUCER_PASSWORD", password)
-	conf := blocks(t, "conf")
-	require.Len(t, conf, 1)
-	file := filepath.Join(t.TempDir(), "nats.conf")
-	require.NoError(t, os.WriteFile(file, []byte(conf[0].text), 0o600))
-	opts, err := server.ProcessConfigFile(file)
+	opts, err := server.ProcessConfigFile(root + "deployments/nats/producers.conf")
 	require.NoError(t, err)
 	opts.JetStream, opts.StoreDir = true, t.TempDir()
 	s := startServer(t, opts)
@@ -182,7 +178,7 @@ func TestAProducerIsToldOfAConflict(t *testing.T) {
 	says("settled before", "publish", "g-2", `{"order_no":"G","timeout":30,"amount":"2"}`)
 }
 
-// TestProducersMayNotWriteOutcomes, as docs/producers.md sets its user up.
+// TestProducersMayNotWriteOutcomes, as deployments/nats/producers.conf sets its user up.
 func TestProducersMayNotWriteOutcomes(t *testing.T) {
 	login := guardedServer(t)
 	cfg := queue.DefaultConfig()
