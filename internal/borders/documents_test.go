@@ -256,3 +256,19 @@ func TestTablesAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryPackageHasASentence: the table of docs/architecture.md names each folder of packages.
+func TestEveryPackageHasASentence(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	for _, folder := range []string{"internal", "proof"} {
+		entries, err := os.ReadDir(filepath.Join(root, folder))
+		require.NoError(t, err)
+		for _, e := range entries {
+			if e.IsDir() && e.Name() != "cmd" && e.Name() != "program" {
+				require.Contains(t, string(text), "`"+folder+"/"+e.Name()+"`")
+			}
+		}
+	}
+}
