@@ -20,7 +20,7 @@ func processFaults() []fault {
 			least: 100 * time.Millisecond, most: 4 * time.Second, inject: stopBroker(syscall.SIGTERM)},
 		{name: "kill-cluster", what: "SIGKILL to all three nodes", needs: []string{clusterBroker}, weight: 1,
 			least: 100 * time.Millisecond, most: 3 * time.Second, inject: killCluster},
-		{name: "power-cut", what: "all workers and the embedded broker end at once, and the write under way is torn (see docs/reliability.md)",
+		{name: "power-cut", what: "all workers and the embedded broker end at once, and the end of each stream is torn",
 			needs: []string{embeddedBroker}, weight: 2, least: 100 * time.Millisecond, most: time.Second, inject: powerCut},
 	}
 	if canFreeze {
