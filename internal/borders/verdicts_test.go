@@ -1,6 +1,7 @@
 package borders
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+var update = flag.Bool("update", false, "rewrite the generated part of docs/architecture.md")
 
 // verdictNames are the constants of order.Verdict.
 var verdictNames = []string{"Accepted", "Duplicate", "Rejected", "Retry", "Unsure", "Denied"}
