@@ -89,6 +89,8 @@ type job struct {
 	// submitted says that the order was handed to Submit. That happens once in
 	// a delivery.
 	submitted bool
+	// refused says that the broker refused a write of this order, which waits for it.
+	refused bool
 }
 
 // unobserved is the Observer of a delivery that nobody watches. A panic goes on.
@@ -118,6 +120,7 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 		defer h.alone.RUnlock()
 	}
 	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes}
+	defer j.stored()
 	defer j.recoverPanic()
 	if h.worker.ledger.mutated(NoInheritedDoubt) {
 		d.History.Unsure = false
@@ -162,12 +165,7 @@ func (j *job) run() {
 // The repeated function gets the delivery alone. It cannot post the order
 // again.
 func (j *job) write(do func(context.Context, *Delivery) error) bool {
-	waits := false
-	defer func() {
-		if waits {
-			j.Stored()
-		}
-	}()
+	defer j.stored()
 	for {
 		err := do(j.writes, j.d)
 		switch {
@@ -177,10 +175,7 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 			j.worker.ledger.log.Warn().Err(err).Str("order_no", j.d.OrderNo()).Msg("order left to its next delivery")
 			return false
 		}
-		if !waits && !j.worker.ledger.mutated(NoStorageGate) {
-			waits = true
-			j.Refused(err)
-		}
+		j.heard(err)
 		if j.worker.ledger.time.Sleep(j.writes, storageRetry) != nil {
 			return false
 		}
@@ -189,6 +184,22 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 			j.submit()
 			return false
 		}
+	}
+}
+
+// heard closes the gate if the broker refused a write of this order for want of storage.
+func (j *job) heard(err error) {
+	if errors.Is(err, ErrStorage) && !j.refused && !j.worker.ledger.mutated(NoStorageGate) {
+		j.refused = true
+		j.Refused(err)
+	}
+}
+
+// stored opens the gate again, as far as this order closed it.
+func (j *job) stored() {
+	if j.refused {
+		j.refused = false
+		j.Stored()
 	}
 }
 
@@ -259,6 +270,7 @@ func (j *job) submit() {
 	if j.Policy == order.Park {
 		s.WriteAhead = func(ctx context.Context, h order.History) error {
 			first, err := j.worker.BeginAttempt(ctx, d, h)
+			j.heard(err) // the write of the hand-back, which follows, is the test write
 			proven = proven || first
 			return err
 		}
