@@ -31,12 +31,12 @@ func TestAFleetWithAWrongClock(t *testing.T) {
 			r.settled(members[0].q)
 			require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Skew = skew }))
 			r.publish(members[0].q, many("during", 60)...)
-			r.eventually(30*time.Second, func() bool {
+			r.eventually(func() bool {
 				return blocked(members[0], gate.BlockClock) && blocked(members[1], gate.BlockClock)
 			}, "both stand")
 			require.False(t, blocked(members[0], gate.BlockCredentials) || blocked(members[1], gate.BlockCredentials))
 			require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Skew = 0 }))
-			r.eventually(20*time.Second, func() bool {
+			r.eventually(func() bool {
 				return members[0].submitter.Gate().State().Open && members[1].submitter.Gate().State().Open
 			}, "both go on")
 			r.allAccepted(members[0], 70)
@@ -52,7 +52,7 @@ func TestTimestampsOfAWrongClockDoNotStay(t *testing.T) {
 	m := r.join("w1", 0, nil, func(c *submit.Config) { c.Clock, c.BreakerRatio = submit.ClockServer, 0 })
 	orders := many("ahead", 20)
 	r.publish(m.q, orders...)
-	r.eventually(30*time.Second, func() bool {
+	r.eventually(func() bool {
 		return !slices.ContainsFunc(orders, func(no string) bool { return r.attempts(no) < 3 })
 	}, "each was stamped by the wrong clock")
 	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Skew, s.Faults.Unavailable = 0, 0 }))

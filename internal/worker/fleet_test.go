@@ -111,9 +111,9 @@ func shares(want float64, members ...*member) func() bool {
 	}
 }
 
-func (r *rig) eventually(within time.Duration, condition func() bool, what string) {
+func (r *rig) eventually(condition func() bool, what string) {
 	r.t.Helper()
-	require.Eventually(r.t, condition, within, 5*time.Millisecond, what)
+	require.Eventually(r.t, condition, patience, 5*time.Millisecond, what)
 }
 
 func many(prefix string, n int) []string {
@@ -138,21 +138,21 @@ func TestR12FiveWorkersOneLimit(t *testing.T) {
 		all = append(all, r.join(fmt.Sprintf("w%d", i), limit, nil))
 	}
 	r.publish(all[0].q, many("A", 860)...)
-	r.eventually(time.Minute, shares(limit/5., all...), "five shares")
-	r.eventually(20*time.Second, func() bool { return r.created() >= 150 }, "orders flow")
+	r.eventually(shares(limit/5., all...), "five shares")
+	r.eventually(func() bool { return r.created() >= 150 }, "orders flow")
 
 	all[4].kill()
 	rest := all[:4]
 	killed := time.Now()
-	r.eventually(time.Minute, shares(limit/4., rest...), "four shares after one was killed")
+	r.eventually(shares(limit/4., rest...), "four shares after one was killed")
 	t.Logf("four shares %s after the kill", time.Since(killed).Round(10*time.Millisecond))
 
 	joined := time.Now()
 	rest = append(rest, r.join("w5", limit, nil), r.join("w6", limit, nil))
-	r.eventually(time.Minute, shares(limit/6., rest...), "six shares after two joined")
+	r.eventually(shares(limit/6., rest...), "six shares after two joined")
 	t.Logf("six shares %s after the joining", time.Since(joined).Round(10*time.Millisecond))
 	r.publish(all[0].q, many("B", 240)...) // for the new ones, however long the joining took
-	r.eventually(40*time.Second, func() bool { return r.created() == 1100 }, "all orders")
+	r.eventually(func() bool { return r.created() == 1100 }, "all orders")
 	for i, m := range rest {
 		require.Positive(t, m.posts.Load(), "worker %d of the rest sent nothing", i)
 	}
@@ -173,7 +173,7 @@ func TestR12FiveWorkersOneLimit(t *testing.T) {
 func (r *rig) withinASecond(met func() bool, what string) {
 	r.t.Helper()
 	stalled, began := patient.WatchStalls(r.t), time.Now()
-	r.eventually(20*time.Second, met, what)
+	r.eventually(met, what)
 	require.Less(r.t, time.Since(began), time.Second+stalled(), what)
 }
 
@@ -183,28 +183,28 @@ func TestFleetHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	a, b := r.join("a", 40, nil), r.join("b", 40, nil)
-	r.eventually(time.Minute, shares(20, a, b), "both have a share") // or the first would send all
+	r.eventually(shares(20, a, b), "both have a share") // or the first would send all
 	r.publish(a.q, many("A", 120)...)
-	r.eventually(time.Minute, func() bool { return a.posts.Load() > 5 && b.posts.Load() > 5 }, "both send")
+	r.eventually(func() bool { return a.posts.Load() > 5 && b.posts.Load() > 5 }, "both send")
 
 	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{Reason: "maintenance", By: "anna", Since: time.Now()}))
 	closed := func(m *member) bool {
 		return slices.Contains(m.submitter.Gate().State().Reasons, "held by anna: maintenance")
 	}
 	r.withinASecond(func() bool { return closed(a) && closed(b) }, "held within a second")
-	r.eventually(20*time.Second, func() bool {
+	r.eventually(func() bool {
 		s := a.submitter.Gate().State().InFlight + b.submitter.Gate().State().InFlight
 		return s == 0
 	}, "attempts under way end")
 	before := r.api.Ledger().Requests
 
 	c := r.join("c", 40, nil)
-	r.eventually(time.Minute, func() bool { return closed(c) }, "a worker that starts later is held")
+	r.eventually(func() bool { return closed(c) }, "a worker that starts later is held")
 	a.end() // and one that goes takes nothing along
 	require.Equal(t, before, r.api.Ledger().Requests, "somebody sent while the fleet was held")
 
 	require.NoError(t, b.control.Resume(t.Context(), "anna"))
-	r.eventually(20*time.Second, func() bool { return r.created() == 120 }, "all orders after the hold")
+	r.eventually(func() bool { return r.created() == 120 }, "all orders after the hold")
 	for no, rec := range r.settled(b.q) {
 		require.Equal(t, 1, rec.Attempts, no)
 	}
@@ -216,9 +216,9 @@ func TestFleetHoldEndsByItself(t *testing.T) {
 	r := newRig(t, order.Resubmit)
 	a := r.join("a", 0, nil)
 	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(5 * time.Second)}))
-	r.eventually(time.Minute, func() bool { return !a.submitter.Gate().Open() }, "held")
+	r.eventually(func() bool { return !a.submitter.Gate().Open() }, "held")
 	r.publish(a.q, "A-1")
-	r.eventually(20*time.Second, func() bool { return r.created() == 1 }, "goes on")
+	r.eventually(func() bool { return r.created() == 1 }, "goes on")
 }
 
 // TestFleetThrottle: what the API tells one worker holds all of them.
@@ -235,9 +235,9 @@ func TestFleetThrottle(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(req)
 	}))
 	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now()}))
-	r.eventually(20*time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
+	r.eventually(func() bool { return !a.submitter.Gate().Open() }, "held")
 	b := r.join("b", 0, nil)
-	r.eventually(20*time.Second, func() bool { return len(b.submitter.Gate().State().Reasons) == 1 && !b.submitter.Gate().Open() }, "held")
+	r.eventually(func() bool { return len(b.submitter.Gate().State().Reasons) == 1 && !b.submitter.Gate().Open() }, "held")
 	require.NoError(t, a.control.SetLimit(t.Context(), &fleet.Limit{PerSecond: 40}))
 	r.publish(a.q, many("A", 60)...)
 	require.NoError(t, a.control.Resume(t.Context(), "anna"))
@@ -247,9 +247,9 @@ func TestFleetThrottle(t *testing.T) {
 	}
 	r.withinASecond(throttled, "the other one waits, too")
 	t.Logf("the other worker was shut %s after the 429", time.Since(at).Round(time.Millisecond))
-	r.eventually(time.Minute, func() bool { return a.submitter.Gate().Open() && b.submitter.Gate().Open() }, "both go on")
+	r.eventually(func() bool { return a.submitter.Gate().Open() && b.submitter.Gate().Open() }, "both go on")
 	require.Greater(t, time.Since(at), 4900*time.Millisecond, "the wait that the API asked for was cut short")
-	r.eventually(20*time.Second, func() bool { return r.created() == 60 }, "all orders")
+	r.eventually(func() bool { return r.created() == 60 }, "all orders")
 }
 
 // TestR12JoinerWaits: a worker that is present and does not make room keeps a
@@ -266,9 +266,9 @@ func TestR12JoinerWaits(t *testing.T) {
 	require.NoError(t, fleet.New(ghost).Appear(t.Context(), fleet.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
 	r.publish(ghost, many("A", 10)...)
 	m := r.join("late", 0, nil)
-	r.eventually(20*time.Second, func() bool { return m.posts.Load() > 0 }, "it sends in the end")
+	r.eventually(func() bool { return m.posts.Load() > 0 }, "it sends in the end")
 	require.GreaterOrEqual(t, time.Since(began), fleet.PresenceTerm, "it did not wait for the present worker")
-	r.eventually(time.Minute, func() bool { return m.share() == 0 }, "the limit of one that is gone counts no more")
+	r.eventually(func() bool { return m.share() == 0 }, "the limit of one that is gone counts no more")
 	r.settled(ghost)
 }
 
@@ -291,11 +291,11 @@ func TestFleetWithoutAPI(t *testing.T) {
 		})))
 	}
 	r.publish(all[0].q, many("A", 200)...)
-	r.eventually(time.Minute, func() bool {
+	r.eventually(func() bool {
 		return !slices.ContainsFunc(all, func(m *member) bool { return !m.submitter.Gate().Stands(gate.BlockBreaker) })
 	}, "all gates are closed")
 	var told []string
-	r.eventually(time.Minute, func() bool {
+	r.eventually(func() bool {
 		workers, err := all[0].control.Workers(t.Context())
 		require.NoError(t, err)
 		told = fleet.Reasons(workers)
@@ -305,12 +305,12 @@ func TestFleetWithoutAPI(t *testing.T) {
 	require.Contains(t, told[0], gate.APIFails)
 	for i := range asked {
 		then := asked[i].Load()
-		r.eventually(time.Minute, func() bool { return asked[i].Load() > then }, "each asks for itself")
+		r.eventually(func() bool { return asked[i].Load() > then }, "each asks for itself")
 	}
 	all[0].kill()
 	down.Store(false)
-	r.eventually(60*time.Second, func() bool { return r.created() == 200 }, "the others find that the API is back")
-	r.eventually(time.Minute, func() bool {
+	r.eventually(func() bool { return r.created() == 200 }, "the others find that the API is back")
+	r.eventually(func() bool {
 		return !slices.ContainsFunc(all[1:], func(m *member) bool { return !m.submitter.Gate().Open() })
 	}, "all go on")
 }
@@ -321,7 +321,7 @@ func TestFleetHoldThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	a := r.join("a", 0, nil)
-	r.eventually(time.Minute, a.submitter.Gate().Open, "open")
+	r.eventually(a.submitter.Gate().Open, "open")
 	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	defer nc.Close()
@@ -333,6 +333,6 @@ func TestFleetHoldThatCannotBeRead(t *testing.T) {
 	}, "held within a second")
 	r.publish(a.q, "A-1")
 	require.NoError(t, a.control.Resume(t.Context(), "anna"))
-	r.eventually(time.Minute, func() bool { return r.created() == 1 }, "goes on")
+	r.eventually(func() bool { return r.created() == 1 }, "goes on")
 	r.settled(a.q)
 }

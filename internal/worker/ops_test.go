@@ -39,7 +39,7 @@ const (
 	shopSecret = "shop-secret"
 	// patience bounds every wait for a condition; it is only ever used up by
 	// a test that fails.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 )
 
 // shop is a running worker, with the broker and the API that it works for.

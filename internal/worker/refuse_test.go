@@ -3,7 +3,6 @@ package worker_test
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,11 +40,11 @@ func TestAConflictIsNotCountedAsAccepted(t *testing.T) {
 	r.orders = counts
 	l := r.start("a", &netcut.Dialer{}, nil)
 	r.publish(l.q, "A-1")
-	r.eventually(time.Minute, func() bool { return counts.count("accepted") == 1 }, "accepted")
+	r.eventually(func() bool { return counts.count("accepted") == 1 }, "accepted")
 	r.settled(l.q)
 	_, err := l.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "other"})
 	require.NoError(t, err)
-	r.eventually(time.Minute, func() bool { return counts.count("rejected") == 1 }, "the conflict counts as rejected")
+	r.eventually(func() bool { return counts.count("rejected") == 1 }, "the conflict counts as rejected")
 	require.Equal(t, "accepted", r.settled(l.q)["A-1"].Word, "the order's own result stays")
 	require.Equal(t, 1, counts.count("accepted"))
 }

@@ -40,12 +40,12 @@ func TestAWrongRuleCostsNoOrder(t *testing.T) {
 				nos[i] = fmt.Sprintf("W-%03d", i)
 			}
 			r.publish(l.q, nos...)
-			r.eventually(time.Minute, func() bool {
+			r.eventually(func() bool {
 				s := l.submitter.Gate().State()
 				return !s.Open && strings.Contains(fmt.Sprint(s.Reasons), "rule 1 (rules.yaml:2)")
 			}, "the run holds the pool, and names the rule")
 			if policy == order.Resubmit {
-				r.eventually(time.Minute, func() bool {
+				r.eventually(func() bool {
 					return strings.Contains(fmt.Sprint(l.submitter.Gate().State().Reasons), "a rule is wrong")
 				}, "an order on trial meets its own first attempt")
 			}
