@@ -30,8 +30,10 @@ const GapAdvice = "The disk of one of the NATS servers is damaged: stop that ser
 
 const (
 	// gapReads is how many reads of a stream ask how many messages it has. Any replica may
-	// answer each of them.
+	// answer each of them, so a look misses one of three once in six hundred looks.
 	gapReads = 16
+	// auditReads is gapReads for an audit, which believes the first look that finds no gap.
+	auditReads = 2 * gapReads
 	// gapLasts is how long a replica of a stream must differ. One that lags catches up sooner.
 	gapLasts = 2 * time.Second
 	// gapPatience is how long ReplicaGaps waits for a moment in which nobody writes.
@@ -61,25 +63,16 @@ func (cs *Census) ReplicaGaps(ctx context.Context) (gaps []ReplicaGap, err error
 	return gaps, nil
 }
 
-// resultsGap looks until the replicas of the results agree or one proves to lack some. One look
-// in six hundred misses one of three replicas, so two must agree.
+// resultsGap looks until the replicas of the results agree or one proves to lack some.
 func (cs *Census) resultsGap(ctx context.Context) (*ReplicaGap, error) {
-	watch, agreed := cs.WatchReplicas(), 0
+	watch := &ReplicaWatch{census: cs, reads: auditReads}
 	for range agreeingLooks {
-		agree, err := watch.look(ctx)
-		if err != nil {
+		if agree, err := watch.look(ctx); agree || err != nil {
 			return nil, err
 		}
 		if gap := watch.Gap(); gap != nil {
 			return gap, nil
 		}
-		if agree {
-			if agreed++; agreed == 2 {
-				return nil, nil
-			}
-			continue
-		}
-		agreed = 0
 		if err := pause(ctx, gapLasts); err != nil {
 			return nil, err
 		}
@@ -104,7 +97,7 @@ func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap,
 		if info.Config.Replicas < 2 || now.Msgs == 0 {
 			return nil, nil
 		}
-		all, _, err := cs.countOlder(ctx, spec.config.Name, time.Time{})
+		all, _, err := cs.countOlder(ctx, spec.config.Name, auditReads, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -124,10 +117,10 @@ func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap,
 	return nil, nil
 }
 
-// countOlder asks gapReads times, whichever replicas answer, how many messages a stream has
+// countOlder asks so many times, whichever replicas answer, how many messages a stream has
 // from before a moment, and how many late ones. The zero time means that all are older.
-func (cs *Census) countOlder(ctx context.Context, name string, before time.Time) (older, late counted, err error) {
-	for range gapReads {
+func (cs *Census) countOlder(ctx context.Context, name string, reads int, before time.Time) (older, late counted, err error) {
+	for range reads {
 		all, err := cs.countAtSomeReplica(ctx, name, time.Time{})
 		if err != nil {
 			return older, late, err

@@ -16,6 +16,7 @@ import (
 // others keep it. A ReplicaWatch is not safe for concurrent use.
 type ReplicaWatch struct {
 	census   *Census
+	reads    int         // of each look
 	last     time.Time   // when the last look began
 	end      uint64      // the last sequence at that look
 	before   time.Time   // the records before this moment are compared; zero = all
@@ -40,7 +41,7 @@ const (
 )
 
 // WatchReplicas returns a watch that has not looked yet.
-func (cs *Census) WatchReplicas() *ReplicaWatch { return &ReplicaWatch{census: cs} }
+func (cs *Census) WatchReplicas() *ReplicaWatch { return &ReplicaWatch{census: cs, reads: gapReads} }
 
 // Gap returns what the looks have found; nil = nothing.
 func (w *ReplicaWatch) Gap() *ReplicaGap { return w.gap }
@@ -78,7 +79,7 @@ func (w *ReplicaWatch) look(ctx context.Context) (agree bool, err error) {
 		}
 	}
 	now := time.Now()
-	older, late, err := cs.countOlder(ctx, cs.conn.n.results, w.before)
+	older, late, err := cs.countOlder(ctx, cs.conn.n.results, w.reads, w.before)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +92,7 @@ func (w *ReplicaWatch) look(ctx context.Context) (agree bool, err error) {
 func (w *ReplicaWatch) judge(older, late counted) {
 	noise := uint64(0)
 	if !w.before.IsZero() {
-		noise = writeNoise + 2*late.fall + (late.most-late.least)/gapReads
+		noise = writeNoise + 2*late.fall + (late.most-late.least)/uint64(w.reads)
 	}
 	switch {
 	case older.most <= older.least+noise:

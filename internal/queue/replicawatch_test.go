@@ -40,7 +40,7 @@ func TestOnlyWhatStaysGoneIsAGap(t *testing.T) {
 		"it stays while much expires after it": {true, append(looks(3, look{956, 1000, quiet}), []look{{800, 844, quiet}, {600, 644, quiet}, {400, 444, quiet}, {200, 244, quiet}, {100, 144, quiet}}...), 44},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &ReplicaWatch{census: &Census{conn: &Conn{n: DefaultConfig().names()}}}
+			w := &ReplicaWatch{census: &Census{conn: &Conn{n: DefaultConfig().names()}}, reads: gapReads}
 			if !c.rest {
 				w.before = time.Now()
 			}
