@@ -31,10 +31,22 @@ var deniedSubject = regexp.MustCompile(`Publish to "([^"]+)"`)
 type denials struct {
 	mu      sync.Mutex
 	watches map[*denied]bool
-	last    error // of a message that a watch was about
-	at      time.Time
-	pull    error // of a request for orders
-	pullAt  time.Time
+	last    lately // a message that a watch was about
+	pull    lately // a request for orders
+}
+
+// lately is what was denied last, which counts for deniedFor.
+type lately struct {
+	err error
+	at  time.Time
+}
+
+// why says what was denied; "" = nothing lately.
+func (l lately) why() string {
+	if l.err == nil || time.Since(l.at) > deniedFor {
+		return ""
+	}
+	return l.err.Error()
 }
 
 // pullSubjects begin the subjects of requests for orders.
@@ -103,14 +115,15 @@ func (cn *Conn) deny(err error) {
 	subject, d := found[1], &cn.denials
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := lately{cn.denial(subject), time.Now()}
 	if strings.HasPrefix(subject, pullSubjects) {
-		d.pull, d.pullAt = cn.denial(subject), time.Now()
+		d.pull = now
 	}
 	for w := range d.watches {
 		if !strings.HasPrefix(subject, w.prefix) {
 			continue
 		}
-		d.last, d.at = cn.denial(subject), time.Now()
+		d.last = now
 		if w.subjects == nil {
 			w.subjects = make(map[string]bool)
 			w.grace = time.AfterFunc(deniedGrace, w.cancel)
@@ -127,18 +140,12 @@ func (cn *Conn) PullDenied() string {
 	d := &cn.denials
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.pull == nil || time.Since(d.pullAt) > deniedFor {
-		return ""
-	}
-	return d.pull.Error()
+	return d.pull.why()
 }
 
 // why says what was denied lately; "" = nothing.
 func (d *denials) why() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.last == nil || time.Since(d.at) > deniedFor {
-		return ""
-	}
-	return d.last.Error()
+	return d.last.why()
 }

@@ -80,9 +80,7 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 	}
 	if len(was) == 0 && len(seen) > 0 { // the bucket was lost; worker repair must see what this worker saw
 		was = maps.Clone(seen)
-		if _, err := ex.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
-			ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
-		}
+		ex.keep(ctx, was, revision)
 	}
 	raised := raise(was, seen)
 	for look := 1; ; look++ {
@@ -100,15 +98,20 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 		}
 		if !ex.reader.replicated() || look == lossLooks {
 			if raised { // what only this program saw; worker repair must see it, too
-				if _, err := ex.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
-					ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
-				}
+				ex.keep(ctx, was, revision)
 			}
 			return losses, now, nil
 		}
 		if err := pause(ctx, lossPause); err != nil {
 			return nil, nil, err
 		}
+	}
+}
+
+// keep makes the bucket remember extents, unless it was written since that revision.
+func (ex *ExtentKeeper) keep(ctx context.Context, e Extents, revision uint64) {
+	if _, err := ex.bucket.Swap(ctx, extentsKey, e, revision); err != nil {
+		ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
 	}
 }
 

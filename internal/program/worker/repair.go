@@ -92,11 +92,9 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	hold := false // the bucket, with its holds, is lost or older
-	for _, p := range parts {
-		older := slices.ContainsFunc(shrunk, func(l queue.Loss) bool { return l.Name == p.Name })
-		hold = hold || p.Part == queue.PartFleet && (p.Missing() || older)
-	}
+	hold := slices.ContainsFunc(parts, func(p queue.PartState) bool { // the bucket, with its holds, is lost or older
+		return p.Part == queue.PartFleet && (p.Missing() || slices.ContainsFunc(shrunk, func(l queue.Loss) bool { return l.Name == p.Name }))
+	})
 	var shorter []string
 	for _, l := range shrunk {
 		shorter = append(shorter, l.String())
