@@ -53,7 +53,7 @@ type Feeder struct {
 	Options
 	lease leaseHolder
 	turns order.Turns
-	now   func() time.Time // this machine's clock
+	now   func() time.Time // this machine's clock, by which times come (reached)
 
 	clockOff bool        // it is ahead of the broker's, and the log says so
 	told     string      // the last problem that was logged

@@ -69,8 +69,6 @@ func TestIntentsWaitForTheirTime(t *testing.T) {
 	require.Eventually(t, func() bool { return total(t, q) == 1 }, time.Minute, 10*time.Millisecond)
 }
 
-// A worker that is killed leaves its lease behind. Another one feeds once no renewal
-// has come for one term, and what was half done is finished, not doubled.
 // A feeder whose clock is ahead sends nothing before its time.
 func TestAClockThatIsAheadFeedsNothingEarly(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
@@ -91,6 +89,8 @@ func TestAClockThatIsAheadFeedsNothingEarly(t *testing.T) {
 	require.False(t, f.clockOff)
 }
 
+// A worker that is killed leaves its lease behind. Another one feeds once no renewal
+// has come for one term, and what was half done is finished, not doubled.
 func TestAnotherWorkerTakesOver(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "w1"), openQueue(t, s, "w2")

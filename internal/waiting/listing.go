@@ -62,15 +62,17 @@ const clockTold = 5 * time.Second
 // reached returns the time that both this machine's clock and the broker's have reached. A
 // clock that is ahead would send orders before their time.
 func (f *Feeder) reached() time.Time {
-	now, broker := f.now(), f.Queue.Waiting.Clock()
-	if broker.IsZero() || now.Round(0).Before(broker.Round(0)) {
+	now, broker := f.now().Round(0), f.Queue.Waiting.Clock()
+	if broker.IsZero() {
 		return now
 	}
-	ahead := now.Round(0).Sub(broker.Round(0)).Round(time.Second)
-	if off := ahead > clockTold; off != f.clockOff {
-		if f.clockOff = off; off {
-			f.Log.Warn().Stringer("ahead", ahead).Msg("this machine's clock is ahead of the broker's: orders that wait for a time wait until it has come by both")
-		}
+	ahead := now.Sub(broker).Round(time.Second)
+	off := ahead > clockTold
+	if off && !f.clockOff {
+		f.Log.Warn().Stringer("ahead", ahead).Msg("this machine's clock is ahead of the broker's: orders that wait for a time wait until it has come by both")
+	}
+	if f.clockOff = off; now.Before(broker) {
+		return now
 	}
 	return broker
 }
