@@ -120,7 +120,7 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 		defer h.alone.RUnlock()
 	}
 	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes}
-	defer j.stored()
+	defer j.stored() // if a panic came between the refusal and a write that ends it
 	defer j.recoverPanic()
 	if h.worker.ledger.mutated(NoInheritedDoubt) {
 		d.History.Unsure = false
