@@ -1,10 +1,9 @@
 package worker
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,36 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 )
 
-// logBuffer is a log that a timer may write to.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) Reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf.Reset()
-}
-
-func (b *logBuffer) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
-}
-
 // lines decodes a log.
-func lines(t *testing.T, buf *logBuffer) (out []map[string]any) {
+func lines(t *testing.T, buf *patient.Buffer) (out []map[string]any) {
 	t.Helper()
-	for dec := json.NewDecoder(bytes.NewReader(buf.bytes())); dec.More(); {
+	for dec := json.NewDecoder(strings.NewReader(buf.String())); dec.More(); {
 		var line map[string]any
 		require.NoError(t, dec.Decode(&line))
 		out = append(out, line)
@@ -60,7 +36,7 @@ func record(o order.Outcome) *order.Record {
 // TestOnlyAcceptedOrdersAreSampled: under load, and they are counted.
 func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var buf logBuffer
+		var buf patient.Buffer
 		l := newOrderLog(zerolog.New(&buf), 3)
 		for range 10 {
 			l.settled(record(order.OutcomeAccepted), 1, "")
@@ -79,7 +55,7 @@ func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 		require.EqualValues(t, 7, last["orders"])
 		require.Contains(t, last["message"], "ORDERPOST_LOG_SAMPLE")
 
-		buf.Reset()
+		buf = patient.Buffer{}
 		l.settled(record(order.OutcomeAccepted), 1, "")
 		require.Len(t, lines(t, &buf), 1, "a new second")
 		l.flush()
@@ -94,7 +70,7 @@ func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 }
 
 func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
-	var buf logBuffer
+	var buf patient.Buffer
 	l := newOrderLog(zerolog.New(&buf), 0)
 	for range 500 {
 		l.settled(record(order.OutcomeAccepted), 1, "")
@@ -103,7 +79,7 @@ func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
 }
 
 func TestALineSaysUnitsAndNoAnswer(t *testing.T) {
-	var buf logBuffer
+	var buf patient.Buffer
 	newOrderLog(zerolog.New(&buf), 0).settled(record(order.OutcomeRejected), 1, "")
 	newOrderLog(zerolog.New(&buf), 0).settled(record(order.OutcomeRejected), 1, "4bf9")
 	got := lines(t, &buf)
@@ -123,13 +99,13 @@ func TestOutcomesThatWaitForAPersonAreNotLoggedAtInfo(t *testing.T) {
 		case order.OutcomePoison:
 			want = "error"
 		}
-		var buf logBuffer
+		var buf patient.Buffer
 		l := newOrderLog(zerolog.New(&buf), 0)
 		rec := record(o)
 		l.settled(rec, 1, "")
 		require.Equal(t, want, lines(t, &buf)[0]["level"], o)
 	}
-	var buf logBuffer
+	var buf patient.Buffer
 	l := newOrderLog(zerolog.New(&buf).Level(zerolog.WarnLevel), 0)
 	poison := record(order.OutcomeUnknown)
 	poison.Reason = order.EndPoison.String()

@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -190,24 +189,13 @@ func (s *shop) get(path string) (status int, body string) {
 }
 
 // logLines keeps a log.
-type logLines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type logLines struct{ patient.Buffer }
 
 // find gives a field of the first line whose message begins with the given text.
 func (l *logLines) find(message, field string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range bytes.Split(l.buf.Bytes(), []byte("\n")) {
+	for line := range strings.SplitSeq(l.String(), "\n") {
 		var fields map[string]any
-		if json.Unmarshal(line, &fields) != nil {
+		if json.Unmarshal([]byte(line), &fields) != nil {
 			continue
 		}
 		if text, _ := fields["message"].(string); strings.HasPrefix(text, message) {

@@ -97,18 +97,24 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS was created again", "part"))
 }
 
+// editConsumer changes the workers' consumer, as somebody may with nats consumer edit.
+func (s *shop) editConsumer(change func(*jetstream.ConsumerConfig)) {
+	s.t.Helper()
+	js := s.hands()
+	consumer, err := js.Consumer(s.t.Context(), "ORDERS", "workers")
+	require.NoError(s.t, err)
+	changed := consumer.CachedInfo().Config
+	change(&changed)
+	_, err = js.UpdateConsumer(s.t.Context(), "ORDERS", changed)
+	require.NoError(s.t, err)
+}
+
 // R7: AckWait is changed under a worker. It gives up what it holds by the former one.
 func TestR7AWorkerNoticesAnotherAckWait(t *testing.T) {
 	var release func()
 	s := openWatched(t, func(s *shop) { release = s.hold(1) }, ackWaitOf(20*time.Second))
 	s.shows(`orderpost_in_flight_requests 1`, `orderpost_lease_losses_total 0`)
-	js := s.hands()
-	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
-	require.NoError(t, err)
-	changed := consumer.CachedInfo().Config
-	changed.AckWait = 10 * time.Second
-	_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
-	require.NoError(t, err)
+	s.editConsumer(func(c *jetstream.ConsumerConfig) { c.AckWait = 10 * time.Second })
 	s.shows(`orderpost_lease_losses_total 1`)
 	s.eventually(func() bool { return s.log.find("consumer workers of stream ORDERS has another AckWait", "to") == "10s" }, "nobody is told")
 	release()
@@ -119,20 +125,13 @@ func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
 	js := s.hands()
-	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
-	require.NoError(t, err)
-	changed := consumer.CachedInfo().Config
-	changed.FilterSubject = "orders.new.another"
-	_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
-	require.NoError(t, err)
+	s.editConsumer(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "orders.new.another" })
 	s.unready("consumer workers of stream ORDERS: it has the filter orders.new.another, wanted none. Set that back; or stop the workers, delete the consumer, and start one, which creates it again")
 	s.publish(0, 3)
-	changed.FilterSubject = ""
-	_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
-	require.NoError(t, err)
+	s.editConsumer(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "" })
 	s.ready()
 	s.shows(`orderpost_pending_orders 0`)
-	_, err = js.PauseConsumer(t.Context(), "ORDERS", "workers", time.Now().Add(time.Hour))
+	_, err := js.PauseConsumer(t.Context(), "ORDERS", "workers", time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	s.eventually(func() bool {
 		return strings.Contains(strings.Join(s.readiness().Reasons, " "), "somebody paused it until ")
@@ -148,17 +147,11 @@ func TestAWorkerKeepsItsConsumer(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
 	js := s.hands()
-	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
-	require.NoError(t, err)
-	was := consumer.CachedInfo().Config
 	for _, change := range []func(*jetstream.ConsumerConfig){
 		func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 },
 		func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{c.AckWait, time.Millisecond} },
 	} {
-		changed := was
-		change(&changed)
-		_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
-		require.NoError(t, err)
+		s.editConsumer(change)
 		s.eventually(func() bool {
 			c, err := js.Consumer(t.Context(), "ORDERS", "workers")
 			return err == nil && c.CachedInfo().Config.MaxDeliver == -1 && len(c.CachedInfo().Config.BackOff) == 0

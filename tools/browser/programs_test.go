@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/patient"
 )
 
 // programs is the folder with the programs. It is removed after the tests.
@@ -29,22 +30,7 @@ type program struct {
 	*testing.T
 	*exec.Cmd
 	ended chan struct{}
-
-	mu   sync.Mutex
-	said bytes.Buffer
-}
-
-// Write takes what the program prints.
-func (p *program) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.said.Write(text)
-}
-
-func (p *program) output() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.said.String()
+	said  patient.Buffer
 }
 
 // command is a program with settings of its own and none of this machine's.
@@ -61,7 +47,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 func start(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{T: t, Cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p, p
+	cmd.Stdout, cmd.Stderr = &p.said, &p.said
 	require.NoError(t, cmd.Start())
 	go func() {
 		defer close(p.ended)
@@ -76,7 +62,7 @@ func start(t *testing.T, cmd *exec.Cmd) *program {
 func (p *program) says(pattern *regexp.Regexp) (found string) {
 	p.Helper()
 	seen := func() bool {
-		all := pattern.FindAllStringSubmatch(p.output(), -1)
+		all := pattern.FindAllStringSubmatch(p.said.String(), -1)
 		if len(all) == 0 {
 			return false
 		}
@@ -87,10 +73,10 @@ func (p *program) says(pattern *regexp.Regexp) (found string) {
 	for began := time.Now(); !seen(); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-p.ended:
-			require.Fail(p, "it has ended", "%s\n%s", p.Path, p.output())
+			require.Fail(p, "it has ended", "%s\n%s", p.Path, p.said.String())
 		default:
 		}
-		require.Less(p, time.Since(began), patience, "%s does not say %s\n%s", p.Path, pattern, p.output())
+		require.Less(p, time.Since(began), patience, "%s does not say %s\n%s", p.Path, pattern, p.said.String())
 	}
 	return found
 }
@@ -102,7 +88,7 @@ func (p *program) stop() {
 	select {
 	case <-p.ended:
 	case <-time.After(patience):
-		require.Fail(p, "it did not stop", "%s\n%s", p.Path, p.output())
+		require.Fail(p, "it did not stop", "%s\n%s", p.Path, p.said.String())
 	}
 }
 
