@@ -109,7 +109,7 @@ func (t *submission) untilDeadline(d time.Duration) time.Duration {
 	if t.Deadline.IsZero() {
 		return d
 	}
-	return max(0, min(d, time.Until(t.Deadline)+time.Millisecond))
+	return max(0, min(d, t.Deadline.Sub(t.clock.deadlines())+time.Millisecond))
 }
 
 // wait sleeps for d. It returns EndNone, or how the submission ends if it was

@@ -131,6 +131,20 @@ func (c *clock) now() time.Time {
 	return now
 }
 
+// deadlines returns the present time by which deadlines are judged: this machine's, or the
+// API's while the two are certainly further apart than the limit. An order must not expire
+// because this machine's clock is ahead. After a jump of it the wall clock counts until the
+// next answer: then it may just have been put right, or the machine was suspended.
+func (c *clock) deadlines() time.Time {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.est.far(c.limit) && !c.setSince(now) {
+		now = now.Add(c.est.Offset)
+	}
+	return now
+}
+
 // stamp returns the timestamp of the next attempt in milliseconds. last is the order's
 // last timestamp (docs/signing.md).
 func (c *clock) stamp(last int64) int64 { return order.NextTimestamp(last, c.now().UnixMilli()) }

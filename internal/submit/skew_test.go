@@ -85,6 +85,33 @@ func TestAWrongClockIsNamedAndHurtsNoOrder(t *testing.T) {
 	}
 }
 
+// A deadline is judged by the API's clock once this machine's is known to be wrong: ahead of
+// it, it would let orders expire that have time left; behind it, late ones would be posted.
+func TestADeadlineIsJudgedByTheAPIsClockWhileOursIsWrong(t *testing.T) {
+	for skew, left := range map[string]time.Duration{"10m": 5 * time.Minute, "-10m": -5 * time.Minute} {
+		t.Run(skew, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			b := newBench(t, benchConfig{settings: map[string]string{"skew": skew}})
+			require.NoError(t, b.Preflight(ctx))
+			wrong := func(no string) order.Report {
+				short, stop := context.WithTimeout(ctx, 300*time.Millisecond) // it may wait at a shut gate, or be handed back
+				defer stop()
+				return b.Submit(short, order.Submission{Order: newOrder(t, no), Deadline: time.Now().Add(left)})
+			}
+			if left > 0 {
+				require.Equal(t, order.EndDeadline, wrong("late").End, "the API is ten minutes further")
+				return
+			}
+			require.NotEqual(t, order.EndDeadline, wrong("in-time").End, "five minutes are left by the API's clock")
+			b.set(map[string]string{"skew": "0s"})
+			require.NoError(t, b.Preflight(ctx)) // two answers that agree: the clock was put right
+			require.NoError(t, b.Preflight(ctx))
+			require.Equal(t, order.EndDeadline, wrong("over").End)
+		})
+	}
+}
+
 // With ORDERPOST_CLOCK=server a jump of the API's clock costs each order one more attempt
 // at most. Timestamps of the time before the jump do not stay.
 func TestServerClockFollowsAJump(t *testing.T) {

@@ -114,21 +114,21 @@ func (t *submission) mayTry(ctx context.Context) order.End {
 	switch {
 	case ctx.Err() != nil:
 		return t.interrupted(ctx, context.Cause(ctx))
-	case t.expired(time.Now()):
+	case t.expired():
 		return order.EndDeadline
 	default:
 		return order.EndNone
 	}
 }
 
-func (t *submission) expired(now time.Time) bool {
-	return !t.Deadline.IsZero() && now.After(t.Deadline)
+func (t *submission) expired() bool {
+	return !t.Deadline.IsZero() && t.clock.deadlines().After(t.Deadline)
 }
 
 // lastChecks runs directly before the attempt, after all waits. It checks the deadline, a
 // person's cancellation, the user's schema and the fence, writes the note ahead, and checks the fence again.
 func (t *submission) lastChecks(ctx context.Context) order.End {
-	if t.expired(time.Now()) {
+	if t.expired() {
 		return order.EndDeadline
 	}
 	if withdrawn, _ := t.cancelled(); withdrawn {
