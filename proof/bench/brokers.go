@@ -138,7 +138,7 @@ func (b *broker) open(ctx context.Context) (q *queue.Queue, err error) {
 	if err := b.ready(ctx); err != nil {
 		return nil, err
 	}
-	err = b.untilElected(ctx, func() error {
+	err = b.untilElected(ctx, func(ctx context.Context) error {
 		q, err = queue.Open(ctx, cfg, zerolog.Nop())
 		return err
 	})
@@ -151,7 +151,7 @@ func (b *broker) ready(ctx context.Context) error {
 	if b.replicas == 1 {
 		return nil
 	}
-	return b.untilElected(ctx, func() error {
+	return b.untilElected(ctx, func(ctx context.Context) error {
 		nc, js, err := b.connect()
 		if err != nil {
 			return err
@@ -174,10 +174,16 @@ func (b *broker) connect() (*nats.Conn, jetstream.JetStream, error) {
 	return nc, js, err
 }
 
-// untilElected repeats what a cluster refuses before it has its leaders.
-func (b *broker) untilElected(ctx context.Context, do func() error) error {
+// askPatience is how long one request may take. One that was lost would otherwise wait for
+// as long as the trial may take.
+const askPatience = 10 * time.Second
+
+// untilElected repeats what a cluster refuses, or leaves unanswered, before it has its leaders.
+func (b *broker) untilElected(ctx context.Context, do func(context.Context) error) error {
 	for end := time.Now().Add(clusterPatience); ; {
-		err := do()
+		once, cancel := context.WithTimeout(ctx, askPatience)
+		err := do(once)
+		cancel()
 		if err == nil || b.replicas == 1 || time.Now().After(end) {
 			return err
 		}
@@ -201,7 +207,7 @@ const (
 func (b *broker) makeOutcomes(ctx context.Context) error {
 	return b.withOutcomes(ctx, func(js jetstream.JetStream) error {
 		cfg := jetstream.StreamConfig{Name: outcomesStream, Subjects: []string{outcomesPrefix + "*"}, Storage: jetstream.FileStorage, Replicas: b.replicas, AllowDirect: true}
-		return b.untilElected(ctx, func() error {
+		return b.untilElected(ctx, func(ctx context.Context) error {
 			_, err := js.CreateOrUpdateStream(ctx, cfg)
 			return err
 		})

@@ -33,7 +33,7 @@ func (b *broker) placeLeaders(ctx context.Context) error {
 	}
 	defer nc.Close()
 	for stream, node := range map[string]int{intentsStream: 1, resultsStream: 2, outcomesStream: 2, controlStream: 3} {
-		err := b.placeLeader(ctx, nc, "STREAM.LEADER.STEPDOWN."+stream, node, func() (*jetstream.ClusterInfo, error) {
+		err := b.placeLeader(ctx, nc, "STREAM.LEADER.STEPDOWN."+stream, node, func(ctx context.Context) (*jetstream.ClusterInfo, error) {
 			s, err := js.Stream(ctx, stream)
 			if errors.Is(err, jetstream.ErrStreamNotFound) {
 				return nil, nil // the contender has none
@@ -47,7 +47,7 @@ func (b *broker) placeLeaders(ctx context.Context) error {
 			return fmt.Errorf("leader of stream %s: %w", stream, err)
 		}
 	}
-	err = b.placeLeader(ctx, nc, "CONSUMER.LEADER.STEPDOWN."+intentsStream+"."+poolConsumer, 1, func() (*jetstream.ClusterInfo, error) {
+	err = b.placeLeader(ctx, nc, "CONSUMER.LEADER.STEPDOWN."+intentsStream+"."+poolConsumer, 1, func(ctx context.Context) (*jetstream.ClusterInfo, error) {
 		c, err := js.Consumer(ctx, intentsStream, poolConsumer)
 		if err != nil {
 			return nil, err
@@ -63,14 +63,14 @@ func (b *broker) placeLeaders(ctx context.Context) error {
 // placeLeader asks for a leader until it is the wanted one. ask returns nil if there is
 // nothing to lead. A request is lost now and then while the nodes still close routes that
 // they have twice.
-func (b *broker) placeLeader(ctx context.Context, nc *nats.Conn, verb string, node int, ask func() (*jetstream.ClusterInfo, error)) error {
+func (b *broker) placeLeader(ctx context.Context, nc *nats.Conn, verb string, node int, ask func(context.Context) (*jetstream.ClusterInfo, error)) error {
 	want := b.nodes[node-1].name
 	request, err := json.Marshal(map[string]any{"placement": map[string]string{"preferred": want}})
 	if err != nil {
 		return err
 	}
-	return b.untilElected(ctx, func() error {
-		info, err := ask()
+	return b.untilElected(ctx, func(ctx context.Context) error {
+		info, err := ask(ctx)
 		if err != nil || info == nil || info.Leader == want {
 			return err
 		}
