@@ -30,6 +30,7 @@ func (wk *Worker) fileLetter(ctx context.Context, d *Delivery, l *Letter) error 
 		if !d.lease.Valid() {
 			return errLapsed
 		}
+		l.Earlier = own // the letter of an earlier round may be gone
 		if have != nil {
 			if have.IntentID == l.IntentID && !l.raises(have) && !l.judgedAnew(have) && !l.turnedConflict(have) {
 				return nil
@@ -40,7 +41,6 @@ func (wk *Worker) fileLetter(ctx context.Context, d *Delivery, l *Letter) error 
 					return cmp.Or(err, errLapsed)
 				}
 			}
-			l.Earlier = own // the letter of an earlier round may be gone
 			l.inheritFrom(have)
 		}
 		err := wk.ledger.putLetter(ctx, token, l, have)
