@@ -57,29 +57,6 @@ func (c *cancelled) load() *marks {
 	return c.now.Load()
 }
 
-// SetCancellations tells the protocol the cancellations. It ignores a version that is not
-// newer than the one it knows: a replica that lags may have told of it.
-func (lg *Ledger) SetCancellations(c Cancellations) {
-	next := &marks{c, make(chan struct{})}
-	for {
-		known := lg.cancelled.load()
-		if c.Version <= known.Version {
-			return
-		}
-		if lg.cancelled.now.CompareAndSwap(known, next) {
-			close(known.changed)
-			return
-		}
-	}
-}
-
-// CancellationsChanged returns the version of the cancellations that are known, and a
-// channel that is closed when another version is known.
-func (lg *Ledger) CancellationsChanged() (version int64, changed <-chan struct{}) {
-	m := lg.cancelled.load()
-	return m.Version, m.changed
-}
-
 // Covers reports whether the mark covers an intent. waiting is the sequence that it has or
 // had in the waiting room, 0 = it never waited, and queued the one in the intents stream.
 func (c *Cancellation) Covers(importToken, orderNo string, queued, waiting uint64) bool {
@@ -100,9 +77,6 @@ func (c *Cancellation) About(r *order.Record) bool {
 	return c.Import == ImportToken(r.Batch)
 }
 
-// Cancellations returns those that are known.
-func (lg *Ledger) Cancellations() Cancellations { return lg.cancelled.load().Cancellations }
-
 // CoversOf returns up to which sequence in the waiting room the marks cover an import.
 func (c *Cancellations) CoversOf(importToken string) (upTo uint64) {
 	for i := range c.Marks {
@@ -121,17 +95,6 @@ func (m *marks) find(importToken, orderNo string, queued, waiting uint64) *Cance
 		}
 	}
 	return nil
-}
-
-// withdrawn returns the mark that covers a delivery's intent; nil = none does. It is for
-// an intent that nothing has put in doubt: h is its history by now. What is in doubt stays
-// with its worker, because only the API or a person ends doubt (R3).
-func (wk *Worker) withdrawn(d *Delivery, h order.History) *Cancellation {
-	m := wk.ledger.cancelled.load()
-	if len(m.Marks) == 0 || h.Unsure || wk.ledger.mutated(PostWithdrawn) {
-		return nil
-	}
-	return m.find(ImportToken(d.Intent.Batch), d.OrderNo(), d.Seq, waitedAt(d.msg))
 }
 
 // withdrawnReason is the reason in the records of cancelled intents.

@@ -210,3 +210,14 @@ func (d *Delivery) openNote(kind order.NoteKind) bool {
 	last := d.Last.Record
 	return last != nil && last.IntentID == d.Intent.ID && last.Outcome() == order.OutcomeNone && last.Note == kind
 }
+
+// withdrawn returns the mark that covers a delivery's intent; nil = none does. It is for
+// an intent that nothing has put in doubt: h is its history by now. What is in doubt stays
+// with its worker, because only the API or a person ends doubt (R3).
+func (wk *Worker) withdrawn(d *Delivery, h order.History) *Cancellation {
+	m := wk.ledger.cancelled.load()
+	if len(m.Marks) == 0 || h.Unsure || wk.ledger.mutated(PostWithdrawn) {
+		return nil
+	}
+	return m.find(ImportToken(d.Intent.Batch), d.OrderNo(), d.Seq, waitedAt(d.msg))
+}

@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"strconv"
 	"time"
 
 	"orderpost/internal/order"
@@ -86,13 +85,6 @@ func (d *Delivery) notBefore() time.Time {
 
 // waited reports whether the intent came out of the waiting room.
 func (d *Delivery) waited() bool { return d.msg.Header.Get(HeaderWaited) != "" }
-
-// waitedAt returns the sequence that an intent had in the waiting room; 0 = it never
-// waited.
-func waitedAt(m *Message) uint64 {
-	seq, _ := strconv.ParseUint(m.Header.Get(HeaderWaited), 10, 64) // a producer may have written anything
-	return seq
-}
 
 // Release stops extending the claim. Call it when the handling has ended.
 func (d *Delivery) Release() { d.lease.release() }

@@ -12,23 +12,24 @@
 //
 // The Ledger:
 //
-//	protocol.go   the Protocol with its parts, and what it must know of its installation
-//	store.go, runtime.go  what the package needs: the streams, clock, sleep and lock
-//	limits.go     times that it shares with its store
-//	ledger.go     the type
+//	protocol.go   the Protocol with its parts
+//	store.go, runtime.go  what the package needs: the streams with their errors, clock, sleep and lock
+//	message.go    a message with its headers
+//	ledger.go     the type, and what it must know of its installation
+//	filed.go      the token that an order's messages are filed under
 //	lastword.go   batched reads that are exact, even with replicas (R2)
 //	record.go     conditional writes, and what follows a refused or lost one (R1)
-//	letter.go     dead letters (R4)
+//	letter.go     a dead letter, and the history that it carries
+//	letters.go    letters are read, replaced and removed (R4)
 //	pending.go    whether a stored intent is settled, with its letter
-//	filed.go      the token that an order's messages are filed under
 //	cancel.go     what people cancelled, by marks (R15)
 //	patience.go   how a command waits for a broker that is out of reach
 //
 // The Producer:
 //
-//	intent.go     an order intent as a message
+//	intent.go     an order intent, and the headers in which it travels
+//	waiting.go    the subjects of the waiting room
 //	publish.go    stores one intent, and finds out what an answer means (R6)
-//	waiting.go    which intents wait, and how they are stored
 //
 // The Worker, in the order in which a delivery meets its files:
 //
@@ -36,6 +37,7 @@
 //	delivery.go   one intent that the broker handed to a worker
 //	pull.go       what a pull records before it asks, and what it does with the
 //	              messages that arrive
+//	envelope.go   what a producer wrote, and why it can never be sent
 //	highwater.go  the delivered high-water mark, which survives a broker that is
 //	              killed and forgets its counts (R2, R3, R8)
 //	lease.go      the claim on a message: extended while the order is handled, and
@@ -46,10 +48,11 @@
 //	look.go       the fence: a last look at claim and record before each attempt (R7)
 //	suspect.go    orders that may have crashed a worker (R8)
 //	settle.go     result, then dead letter, then acknowledgement (R4)
-//	fileletter.go the letter of a failure
+//	fileletter.go the letter of a failure or of a refusal
 //	refuse.go     intents that an earlier outcome settles: repetitions, conflicts,
 //	              withheld ones (R6)
 //	note.go       notes about work that goes on, or that was not done
+//	acknowledged.go  what this process acknowledged, for the Trimmer
 //
 // The Trimmer, the Mover and the Operator:
 //

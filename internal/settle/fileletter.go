@@ -118,3 +118,29 @@ func boundedHeaders(h Header) map[string][]string {
 	}
 	return out
 }
+
+// refusal returns the letter of an intent that must not be submitted. rec is
+// the record that forbids it.
+func (wk *Worker) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
+	l := newLetter(d, rec, nil)
+	l.FiledAt, l.EnqueuedAt = wk.ledger.time.Now().UTC(), d.StoredAt.UTC()
+	if d.Invalid != nil {
+		l.Error = d.Invalid.Error()
+	}
+	if why == WorkConflict {
+		l.Outcome, l.Conflict = order.OutcomeRejected, true
+		l.Reason = reasonConflict
+	} else {
+		l.Reason = reasonWithheld
+	}
+	return l
+}
+
+// refusedRecord returns what became of a refused intent as a record of its own.
+// stood is the record that the intent conflicts with.
+func (l *Letter) refusedRecord(stood *order.Record) *order.Record {
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt,
+		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
+	rec.SetOutcome(l.Outcome)
+	return rec
+}

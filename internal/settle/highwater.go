@@ -40,13 +40,6 @@ type highWater struct {
 	ownSeq  uint64        // its sequence in the bucket's stream
 }
 
-// HighWaterMark is the highest sequence that was delivered in the stream that
-// was created at Stream (Unix nanoseconds).
-type HighWaterMark struct {
-	Stream int64  `json:"stream"`
-	Seq    uint64 `json:"seq"`
-}
-
 func newHighWater(ledger *Ledger) *highWater {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(ledger.cfg.Worker))

@@ -9,16 +9,6 @@ import (
 	"orderpost/internal/order"
 )
 
-// Barrier names the last record of the results stream as the stream's leader
-// had it. A replica that has this record has everything that was confirmed
-// before.
-type Barrier struct {
-	// Token is the token that the record is filed under.
-	Token string
-	// Seq is the record's sequence; 0 if the leader named no record.
-	Seq uint64
-}
-
 // LastWord is the record of an order_no.
 type LastWord struct {
 	// Entry is the record. Its Record is nil if there is none.

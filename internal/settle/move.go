@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -11,10 +10,6 @@ import (
 
 	"orderpost/internal/order"
 )
-
-// HeaderWaited marks an intent that came out of the waiting room. Its value is
-// the sequence that the intent had there.
-const HeaderWaited = "Order-Waited"
 
 // Move says what became of one waiting intent that was to be moved (R13).
 type Move uint8
@@ -62,6 +57,13 @@ type waitingIntent struct {
 	end      Move
 }
 
+// withdrawing is a waiting intent that a person cancelled, with the last word on its
+// order_no.
+type withdrawing struct {
+	*waitingIntent
+	last LastWord
+}
+
 // WaitingGroup is what a feeder has read of one subject of the waiting room, in its
 // order.
 type WaitingGroup struct {
@@ -69,6 +71,12 @@ type WaitingGroup struct {
 	// Whole says that all that is stored of the subject up to the last of the messages
 	// is among them, but for what was moved. They may then leave in one purge (R13).
 	Whole bool
+}
+
+// waitingGroup is a WaitingGroup on its way.
+type waitingGroup struct {
+	intents []*waitingIntent
+	whole   bool
 }
 
 // Mover moves intents out of the waiting room, or withdraws them there (R13, R15).
@@ -225,19 +233,11 @@ func namedTime(m *Message, now time.Time) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// WaitingOrderNo returns the order number of a waiting message. The subject does
-// not name it. A body that can never be sent goes to the workers all the same,
-// who settle it as invalid: under its order_no if that can be read, otherwise
-// under its sequence.
-func WaitingOrderNo(m *Message) string {
-	if parsed, err := order.Parse(m.Data); err == nil {
-		return parsed.OrderNo()
+// oddTime returns the time in a waiting subject that WaitingTime cannot read; "" = none.
+func (mv *Mover) oddTime(m *Message, now time.Time) string {
+	_, _, text := SplitWaiting(strings.TrimPrefix(m.Subject, mv.ledger.cfg.WaitingSubjects))
+	if _, ok := WaitingTime(text, now); ok {
+		return ""
 	}
-	var named struct {
-		OrderNo string `json:"order_no"`
-	}
-	if json.Unmarshal(m.Data, &named) == nil && named.OrderNo != "" && len(named.OrderNo) <= order.MaxOrderNo {
-		return named.OrderNo
-	}
-	return "waiting-" + strconv.FormatUint(m.Seq, 10)
+	return text
 }

@@ -57,12 +57,6 @@ func (mv *Mover) knownBefore(ctx context.Context, in *waitingIntent, seq uint64)
 	}
 }
 
-// waitingGroup is a WaitingGroup on its way.
-type waitingGroup struct {
-	intents []*waitingIntent
-	whole   bool
-}
-
 // moved returns the intents that may leave the waiting room, and how many of them one
 // purge of their subject takes: those before the first that stays. A subject that is
 // not plain means others, too, as a filter: a producer may publish under

@@ -61,9 +61,3 @@ const (
 	// NoSecondLook: the record is not read again before an attempt (R7).
 	NoSecondLook
 )
-
-// Mutate disables a step from now on. It is for simulations.
-func (lg *Ledger) Mutate(m Mutation) { lg.mutation = m }
-
-// mutated reports whether this mutation is set.
-func (lg *Ledger) mutated(m Mutation) bool { return lg.mutation == m }

@@ -35,6 +35,12 @@ func ReadPending(orderNo string, raw *Message) *Pending {
 	return p
 }
 
+// IsPending reports whether an intent for the order_no is stored that has no outcome yet.
+func (lg *Ledger) IsPending(ctx context.Context, orderNo string) (bool, error) {
+	m, entry, err := lg.storedAndRecord(ctx, orderNo)
+	return m != nil && !m.SettledBy(entry.Record), err
+}
+
 // filedToken returns the token that a stored intent's record and letter are filed under.
 func (lg *Ledger) filedToken(m *Message) string {
 	return FiledToken(m.Subject[len(lg.cfg.IntentSubjects):], m.Seq, m.Time)

@@ -1,29 +1,5 @@
 package settle
 
-import (
-	"time"
-
-	"github.com/rs/zerolog"
-)
-
-// Config is what the protocol must know about its installation.
-type Config struct {
-	// Worker is the worker's name in records.
-	Worker string
-	// IntentSubjects is the subject prefix of intents, including the last dot.
-	IntentSubjects string
-	// WaitingSubjects is the subject prefix of intents that wait, including the
-	// last dot.
-	WaitingSubjects string
-	// AttemptTimeout bounds one attempt. Only after it may a worker decide
-	// about another worker's open attempt note (R2). Redelivered orders wait at
-	// least that long after a reconnect (R7).
-	AttemptTimeout time.Duration
-	Log            zerolog.Logger
-	// Patience is for commands. nil: requests fail at once.
-	Patience Patience
-}
-
 // Protocol keeps the settle rules R1 to R10 and R13 to R15 (docs/protocol.md) over a
 // [Store], with one part for each who acts. The parts are safe for concurrent use and run
 // nothing in the background. The owner of the broker's connection calls [Claims.Extend],
@@ -52,10 +28,11 @@ func New(cfg Config, store Store, runtime Runtime) Protocol {
 	}
 	ledger := &Ledger{cfg: cfg, log: cfg.Log, store: store, time: runtime}
 	producer, claims := &Producer{ledger}, newClaims(ledger)
-	trimmer := &Trimmer{ledger: ledger, claims: claims}
+	acked := &acknowledged{}
 	return Protocol{
-		Ledger: ledger, Producer: producer, Claims: claims, Trimmer: trimmer,
-		Worker:   &Worker{ledger: ledger, claims: claims, trimmer: trimmer, highWater: newHighWater(ledger)},
+		Ledger: ledger, Producer: producer, Claims: claims,
+		Worker:   &Worker{ledger: ledger, claims: claims, acked: acked, highWater: newHighWater(ledger)},
+		Trimmer:  &Trimmer{ledger: ledger, claims: claims, acked: acked},
 		Mover:    &Mover{ledger: ledger},
 		Operator: &Operator{ledger, producer},
 	}

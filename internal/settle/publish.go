@@ -9,33 +9,6 @@ import (
 	"orderpost/internal/order"
 )
 
-// PublishStatus says what became of one intent that was published.
-type PublishStatus uint8
-
-// The statuses of a published intent. PublishNone is the zero value.
-const (
-	PublishNone PublishStatus = iota
-	// Stored: the intent is in the stream. Orderpost is responsible for it from
-	// now on.
-	Stored
-	// AlreadyPending: another intent for this order_no is waiting or being
-	// handled. This one was not stored.
-	AlreadyPending
-	// AlreadyKnown: an intent with this ID was stored within the broker's
-	// duplicate window, and is waiting or settled. This one was not stored
-	// again.
-	AlreadyKnown
-)
-
-var publishNames = [...]string{"", "stored", "already-pending", "already-known"}
-
-// String returns the word used in summaries.
-func (p PublishStatus) String() string { return publishNames[p] }
-
-// ErrFull is returned when a stream takes no more because of its
-// limits or the disk. Nothing was stored. Try again later.
-var ErrFull = errors.New("no room left")
-
 // ErrSwallowed is returned if the broker takes an intent for a duplicate of one
 // that is neither waiting nor settled by its order_no's result: somebody
 // removed it, another submission was settled since, or the ID was used for
@@ -45,6 +18,27 @@ var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one
 
 // Producer stores intents, and finds out what the broker's answers mean (R6).
 type Producer struct{ ledger *Ledger }
+
+// IntentMessage returns the message that publishes an intent.
+func (pr *Producer) IntentMessage(in Intent) *Message {
+	msg := &Message{Subject: pr.subjectOf(in), Header: make(Header), Data: in.Body}
+	set := func(name, value string) {
+		if value != "" {
+			msg.Header[name] = []string{value}
+		}
+	}
+	set(HeaderIntentID, in.ID)
+	set(HeaderBatch, in.Batch)
+	set(HeaderSource, in.Source)
+	set(HeaderTraceparent, in.Traceparent)
+	if !in.Deadline.IsZero() {
+		set(HeaderDeadline, in.Deadline.UTC().Format(time.RFC3339Nano))
+	}
+	if !in.NotBefore.IsZero() {
+		set(HeaderNotBefore, in.NotBefore.UTC().Format(time.RFC3339Nano))
+	}
+	return msg
+}
 
 // Publish stores one intent and returns once JetStream has confirmed it.
 func (pr *Producer) Publish(ctx context.Context, in Intent) (PublishStatus, error) {
@@ -116,4 +110,74 @@ func (pr *Producer) findOriginal(ctx context.Context, in Intent, seq uint64) err
 		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 	}
 	return err
+}
+
+// subjectOf returns the subject that an intent is published to.
+func (pr *Producer) subjectOf(in Intent) string {
+	if !in.Waits() {
+		return pr.ledger.cfg.IntentSubjects + order.Token(in.OrderNo)
+	}
+	lane, batch := in.Lane, ImportToken(in.Batch)
+	if lane == "" {
+		lane = order.BulkLane
+	}
+	if in.NotBefore.IsZero() {
+		return pr.ledger.cfg.WaitingSubjects + lane + "." + batch
+	}
+	return pr.ledger.cfg.WaitingSubjects + "at." + waitingSecond(in.NotBefore) + "." + lane + "." + batch
+}
+
+// findWaiting returns ErrSwallowed if the broker took an intent for a duplicate of
+// one that neither waits, nor is pending, nor was moved and settled.
+func (pr *Producer) findWaiting(ctx context.Context, in Intent, seq uint64) error {
+	swallowed := fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
+	waiting, err := pr.ledger.store.WaitingAt(ctx, seq)
+	if err != nil {
+		return err
+	}
+	if waiting != nil {
+		if WaitingOrderNo(waiting) != in.OrderNo { // the ID was used for another order
+			return swallowed
+		}
+		return nil
+	}
+	pending, err := pr.ledger.store.Intent(ctx, in.OrderNo)
+	if err != nil || pending != nil && pending.Header.Get(HeaderIntentID) == in.ID {
+		return err
+	}
+	entry, err := pr.ledger.Lookup(ctx, in.OrderNo)
+	if errors.Is(err, ErrUnreadable) {
+		return nil // a record exists
+	}
+	if err == nil && !entry.Record.Knows(in.ID) {
+		err = swallowed
+	}
+	return err
+}
+
+// ErrTooLarge is returned for an intent that the broker would refuse, or whose
+// dead letter it could not store.
+var ErrTooLarge = errors.New("intent is larger than the broker takes")
+
+// HeadersReserve is the size that an intent's headers may have besides a body
+// of order.MaxBody, in bytes.
+const HeadersReserve = 64 << 10
+
+// MaxIntentSize is the largest message that the intents stream takes, headers
+// included. The broker refuses a larger one from a producer that bypasses
+// CheckSize.
+const MaxIntentSize = order.MaxBody + HeadersReserve
+
+// CheckSize returns ErrTooLarge for an intent that is larger than any order may
+// be, or whose dead letter the broker could not store.
+func (pr *Producer) CheckSize(in Intent) error {
+	size, limit := int64(len(in.Body)), pr.ledger.store.MaxPayload()-LetterReserve
+	switch {
+	case size > order.MaxBody:
+		return fmt.Errorf("%w: order %q has %d bytes, the limit is %d", ErrTooLarge, in.OrderNo, size, order.MaxBody)
+	case size > limit:
+		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
+			ErrTooLarge, in.OrderNo, size, limit, LetterReserve)
+	}
+	return nil
 }

@@ -13,16 +13,6 @@ type PullStart struct {
 	sent time.Time // directly before the request was sent
 }
 
-// link names a connection to a run of the broker.
-type link struct {
-	// disconnects is Ledger.disconnects. A process that was frozen may hear of a
-	// lost connection after it has the next one.
-	disconnects uint64
-	serverID    string // Store.ServerID
-}
-
-func (lg *Ledger) link() link { return link{lg.disconnects.Load(), lg.store.ServerID()} }
-
 // BeginPull must be called before messages are requested.
 func (wk *Worker) BeginPull(ctx context.Context) (PullStart, error) {
 	p := PullStart{link: wk.ledger.link()}

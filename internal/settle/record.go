@@ -10,24 +10,6 @@ import (
 	"orderpost/internal/order"
 )
 
-// Entry is a record with its place in the results stream.
-type Entry struct {
-	// Record is nil if the order_no has none.
-	Record *order.Record
-	// Seq is the record's sequence in the results stream; 0 if there is none.
-	Seq uint64
-
-	replaced *order.Record // the record that a write of ours replaced, or gave way to
-}
-
-// ErrUnreadable means that a message of the results stream is not a record that
-// this program understands. Its order can be neither posted nor settled.
-var ErrUnreadable = errors.New("the last word on this order cannot be read")
-
-// ErrNotLoaded means that the broker has a message and could not read it: its disk fails, or it
-// closes the stream.
-var ErrNotLoaded = errors.New("the broker has a message but could not read it")
-
 // writeRecord merges mine into the record under token, by the rules of
 // order.Merge, starting from base, which its writer read last. It returns the
 // record that the stream holds afterwards. After lost confirmations and while
@@ -97,18 +79,6 @@ func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, min
 	}
 }
 
-// ErrStorage is returned if the broker refuses a result, a note or a letter
-// because it has no room or its storage fails. It closes the gate (R10).
-var ErrStorage = errors.New("the broker cannot store results")
-
-// ErrStale is returned for a conditional write whose condition no longer holds:
-// another write came after the writer's last read (R1).
-var ErrStale = errors.New("somebody else wrote since this was read")
-
-// ErrRefused is returned if the broker answered that it will not do what was
-// asked. Asking again does not help.
-var ErrRefused = errors.New("the broker refused")
-
 // newWriteID returns a name for one write, by which its writer recognises it
 // (R1).
 func newWriteID() string { return rand.Text() }
@@ -135,12 +105,6 @@ func (lg *Ledger) rereadRecord(ctx context.Context, token string) (Entry, error)
 // there is none.
 func (lg *Ledger) Lookup(ctx context.Context, orderNo string) (Entry, error) {
 	return lg.store.Record(ctx, FileToken(order.Token(orderNo)))
-}
-
-// IsPending reports whether an intent for the order_no is stored that has no outcome yet.
-func (lg *Ledger) IsPending(ctx context.Context, orderNo string) (bool, error) {
-	m, entry, err := lg.storedAndRecord(ctx, orderNo)
-	return m != nil && !m.SettledBy(entry.Record), err
 }
 
 // updateRecord writes the record that decide returns for the current one, by

@@ -13,15 +13,6 @@ import (
 	"orderpost/internal/order"
 )
 
-// Headers in which a replayed intent carries the history of its letters. The
-// letter is gone by the time a new one is filed.
-const (
-	headerReplays = "Order-Replays"
-	headerEarlier = "Order-Earlier"
-	// maxEarlierHeader bounds headerEarlier, in bytes.
-	maxEarlierHeader = 8 << 10
-)
-
 // Replay says what became of a letter that was to be replayed.
 type Replay uint8
 
@@ -299,20 +290,6 @@ func (op *Operator) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, 
 		}
 	}
 	return msg, nil
-}
-
-// inheritFromHeader reads the history of earlier letters from a replayed
-// intent's headers. It ignores values that are not such a history.
-func (l *Letter) inheritFromHeader(h Header) {
-	if n, err := strconv.Atoi(h.Get(headerReplays)); err == nil && n > 0 {
-		l.Replays = n
-	}
-	var earlier []Earlier
-	if json.Unmarshal([]byte(h.Get(headerEarlier)), &earlier) == nil {
-		l.Earlier = earlier[:min(len(earlier), maxEarlier)]
-	}
-	delete(l.Headers, headerReplays)
-	delete(l.Headers, headerEarlier)
 }
 
 // allow writes into the result that a person allows this one intent (R6). If

@@ -72,7 +72,7 @@ func (op *Operator) resolve(ctx context.Context, token, orderNo string, of about
 		if next == nil && err == nil {
 			return nil, nil // it says so, perhaps by a write of hers whose confirmation was lost
 		}
-		if of.intent != "" && !op.ledger.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent && !withdrawn(cur) {
+		if of.intent != "" && !op.ledger.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent && !wasWithdrawn(cur) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
 		if next != nil && !p.knew(stored) {
@@ -108,7 +108,7 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now
 	return &next, nil
 }
 
-// withdrawn reports whether the record's intent was withdrawn: the doubt is that of the one before.
-func withdrawn(r *order.Record) bool {
+// wasWithdrawn reports whether the record's intent was withdrawn: the doubt is that of the one before.
+func wasWithdrawn(r *order.Record) bool {
 	return r.Outcome() == order.OutcomeUnknown && r.By != "" && r.Reason == withdrawnReason
 }

@@ -124,6 +124,14 @@ func (wk *Worker) record(d *Delivery, r order.Report, s order.Settlement) order.
 	return rec
 }
 
+// recordFor returns the current record with this intent as the one that it
+// settles.
+func (wk *Worker) recordFor(d *Delivery) order.Record {
+	rec := *d.Last.Record
+	rec.IntentID, rec.EnqueuedAt, rec.Waited, rec.Unqueued = d.Intent.ID, d.StoredAt.UTC(), d.waited(), false
+	return rec
+}
+
 // doubtIsEarlier reports whether only attempts of earlier intents may have created the
 // order: this one can never be sent, or the answer to each of its attempts says that it did
 // not.
@@ -240,7 +248,7 @@ func (wk *Worker) ack(d *Delivery) error {
 		wk.ledger.log.Debug().Err(err).Msg("acknowledgement not sent; the intent is delivered again and its result is found")
 		return nil
 	}
-	wk.trimmer.remember(d.Seq, wk.ledger.time.Now(), wk.ledger.link())
+	wk.acked.put(d.Seq, wk.ledger.time.Now(), wk.ledger.link())
 	return nil
 }
 

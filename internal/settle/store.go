@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"orderpost/internal/order"
@@ -96,6 +97,33 @@ type Store interface {
 	Replicated() bool
 }
 
+// Entry is a record with its place in the results stream.
+type Entry struct {
+	// Record is nil if the order_no has none.
+	Record *order.Record
+	// Seq is the record's sequence in the results stream; 0 if there is none.
+	Seq uint64
+
+	replaced *order.Record // the record that a write of ours replaced, or gave way to
+}
+
+// Barrier names the last record of the results stream as the stream's leader
+// had it. A replica that has this record has everything that was confirmed
+// before.
+type Barrier struct {
+	// Token is the token that the record is filed under.
+	Token string
+	// Seq is the record's sequence; 0 if the leader named no record.
+	Seq uint64
+}
+
+// HighWaterMark is the highest sequence that was delivered in the stream that
+// was created at Stream (Unix nanoseconds).
+type HighWaterMark struct {
+	Stream int64  `json:"stream"`
+	Seq    uint64 `json:"seq"`
+}
+
 // Progress is how far the workers are, as far as the broker remembers.
 type Progress struct {
 	// Floor is the sequence up to which every intent was acknowledged or removed.
@@ -120,6 +148,29 @@ func (p Progress) Past() uint64 {
 	return p.Floor
 }
 
+// PublishStatus says what became of one intent that was published.
+type PublishStatus uint8
+
+// The statuses of a published intent. PublishNone is the zero value.
+const (
+	PublishNone PublishStatus = iota
+	// Stored: the intent is in the stream. Orderpost is responsible for it from
+	// now on.
+	Stored
+	// AlreadyPending: another intent for this order_no is waiting or being
+	// handled. This one was not stored.
+	AlreadyPending
+	// AlreadyKnown: an intent with this ID was stored within the broker's
+	// duplicate window, and is waiting or settled. This one was not stored
+	// again.
+	AlreadyKnown
+)
+
+var publishNames = [...]string{"", "stored", "already-pending", "already-known"}
+
+// String returns the word used in summaries.
+func (p PublishStatus) String() string { return publishNames[p] }
+
 // Published is the broker's answer to a publish.
 type Published struct {
 	Status PublishStatus
@@ -130,25 +181,34 @@ type Published struct {
 	Err error
 }
 
-// Message is a stored message.
-type Message struct {
-	Subject string
-	Seq     uint64
-	Time    time.Time
-	Header  Header
-	Data    []byte
-}
+// ErrUnreadable means that a message of the results stream is not a record that
+// this program understands. Its order can be neither posted nor settled.
+var ErrUnreadable = errors.New("the last word on this order cannot be read")
 
-// Header holds a message's headers. Names are case-sensitive, as in NATS.
-type Header map[string][]string
+// ErrNotLoaded means that the broker has a message and could not read it: its disk fails, or it
+// closes the stream.
+var ErrNotLoaded = errors.New("the broker has a message but could not read it")
 
-// Get returns the first value of a header, or "".
-func (h Header) Get(name string) string {
-	if v := h[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
+// ErrStorage is returned if the broker refuses a result, a note or a letter
+// because it has no room or its storage fails. It closes the gate (R10).
+var ErrStorage = errors.New("the broker cannot store results")
 
-// Set replaces the values of a header by one value.
-func (h Header) Set(name, value string) { h[name] = []string{value} }
+// ErrStale is returned for a conditional write whose condition no longer holds:
+// another write came after the writer's last read (R1).
+var ErrStale = errors.New("somebody else wrote since this was read")
+
+// ErrRefused is returned if the broker answered that it will not do what was
+// asked. Asking again does not help.
+var ErrRefused = errors.New("the broker refused")
+
+// ErrNotALetter means that a message of the dead-letter stream cannot be read.
+var ErrNotALetter = errors.New("not a dead letter of orderpost")
+
+// ErrFull is returned when a stream takes no more because of its
+// limits or the disk. Nothing was stored. Try again later.
+var ErrFull = errors.New("no room left")
+
+// RequestTimeout bounds the wait for one answer of the broker. A request that
+// takes longer has not failed. It is unconfirmed and must be looked up before
+// it is repeated.
+const RequestTimeout = 5 * time.Second

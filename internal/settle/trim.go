@@ -19,8 +19,6 @@ const (
 	// lookAgain is the time between two looks at an intent that keeps the log from
 	// being trimmed although the broker counts it as acknowledged.
 	lookAgain = 15 * time.Second
-	// maxLingering bounds what a worker remembers of the intents that it acknowledged.
-	maxLingering = 100_000
 	// purgeBusy is the time between two purges while all workers are busy.
 	purgeBusy = time.Second
 	// purgeFrom is how many settled intents are worth a purge. Fewer are removed one by
@@ -32,10 +30,7 @@ const (
 type Trimmer struct {
 	ledger *Ledger
 	claims *Claims
-
-	mu    sync.Mutex
-	on    link           // the connection that acked is about
-	acked []acknowledged // in the order of their times
+	acked  *acknowledged
 
 	trimming sync.Mutex    // one trim of this process at a time; it guards the rest
 	by       counter       // who counted at the last look
@@ -63,42 +58,6 @@ type heard struct {
 	on        link
 	at        time.Time
 	delivered uint64
-}
-
-// acknowledged is an intent that this process settled and acknowledged.
-type acknowledged struct {
-	seq uint64
-	at  time.Time
-}
-
-// remember notes an intent that is settled and acknowledged. Another run of the broker may
-// give the sequences of the former one to other intents.
-func (tr *Trimmer) remember(seq uint64, at time.Time, on link) {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	if tr.on != on {
-		tr.on, tr.acked = on, nil
-	}
-	if len(tr.acked) < maxLingering {
-		tr.acked = append(tr.acked, acknowledged{seq, at})
-	}
-}
-
-// lingering takes the sequences of the intents that were acknowledged before a time, on
-// this connection.
-func (tr *Trimmer) lingering(before time.Time, on link) (seqs []uint64) {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	if tr.on != on {
-		return nil
-	}
-	n := 0
-	for n < len(tr.acked) && !tr.acked[n].at.After(before) {
-		seqs = append(seqs, tr.acked[n].seq)
-		n++
-	}
-	tr.acked = slices.Delete(tr.acked, 0, n)
-	return seqs
 }
 
 // Trim removes the settled intents at the start of the log, many in one purge (R14). Any
@@ -177,7 +136,7 @@ func (tr *Trimmer) mayPurge(p Progress, now time.Time, on link) bool {
 // not reach, because one before them is not settled, or leaves, because it may not purge.
 func (tr *Trimmer) TrimSingly(ctx context.Context) error {
 	connection := tr.ledger.link()
-	seqs := tr.lingering(tr.ledger.time.Now().Add(-lingerMax), connection)
+	seqs := tr.acked.take(tr.ledger.time.Now().Add(-lingerMax), connection)
 	if len(seqs) == 0 {
 		return nil
 	}

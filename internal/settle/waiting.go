@@ -1,17 +1,13 @@
 package settle
 
 import (
-	"context"
-	"errors"
-	"fmt"
+	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
 	"orderpost/internal/order"
 )
-
-// Waits reports whether the intent goes to the waiting room.
-func (in Intent) Waits() bool { return in.Lane != "" || !in.NotBefore.IsZero() }
 
 // NoImport is the token of intents that belong to no import.
 const NoImport = "-"
@@ -22,21 +18,6 @@ func ImportToken(batch string) string {
 		return NoImport
 	}
 	return order.Token(batch)
-}
-
-// subjectOf returns the subject that an intent is published to.
-func (pr *Producer) subjectOf(in Intent) string {
-	if !in.Waits() {
-		return pr.ledger.cfg.IntentSubjects + order.Token(in.OrderNo)
-	}
-	lane, batch := in.Lane, ImportToken(in.Batch)
-	if lane == "" {
-		lane = order.BulkLane
-	}
-	if in.NotBefore.IsZero() {
-		return pr.ledger.cfg.WaitingSubjects + lane + "." + batch
-	}
-	return pr.ledger.cfg.WaitingSubjects + "at." + waitingSecond(in.NotBefore) + "." + lane + "." + batch
 }
 
 // WaitingMinute returns the tokens of the minute of at.
@@ -65,39 +46,19 @@ func SplitWaiting(subject string) (lane, batch, second string) {
 	return tokens[4], tokens[5], strings.Join(tokens[1:4], ".")
 }
 
-// oddTime returns the time in a waiting subject that WaitingTime cannot read; "" = none.
-func (mv *Mover) oddTime(m *Message, now time.Time) string {
-	_, _, text := SplitWaiting(strings.TrimPrefix(m.Subject, mv.ledger.cfg.WaitingSubjects))
-	if _, ok := WaitingTime(text, now); ok {
-		return ""
+// WaitingOrderNo returns the order number of a waiting message. The subject does
+// not name it. A body that can never be sent goes to the workers all the same,
+// who settle it as invalid: under its order_no if that can be read, otherwise
+// under its sequence.
+func WaitingOrderNo(m *Message) string {
+	if parsed, err := order.Parse(m.Data); err == nil {
+		return parsed.OrderNo()
 	}
-	return text
-}
-
-// findWaiting returns ErrSwallowed if the broker took an intent for a duplicate of
-// one that neither waits, nor is pending, nor was moved and settled.
-func (pr *Producer) findWaiting(ctx context.Context, in Intent, seq uint64) error {
-	swallowed := fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
-	waiting, err := pr.ledger.store.WaitingAt(ctx, seq)
-	if err != nil {
-		return err
+	var named struct {
+		OrderNo string `json:"order_no"`
 	}
-	if waiting != nil {
-		if WaitingOrderNo(waiting) != in.OrderNo { // the ID was used for another order
-			return swallowed
-		}
-		return nil
+	if json.Unmarshal(m.Data, &named) == nil && named.OrderNo != "" && len(named.OrderNo) <= order.MaxOrderNo {
+		return named.OrderNo
 	}
-	pending, err := pr.ledger.store.Intent(ctx, in.OrderNo)
-	if err != nil || pending != nil && pending.Header.Get(HeaderIntentID) == in.ID {
-		return err
-	}
-	entry, err := pr.ledger.Lookup(ctx, in.OrderNo)
-	if errors.Is(err, ErrUnreadable) {
-		return nil // a record exists
-	}
-	if err == nil && !entry.Record.Knows(in.ID) {
-		err = swallowed
-	}
-	return err
+	return "waiting-" + strconv.FormatUint(m.Seq, 10)
 }

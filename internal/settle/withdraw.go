@@ -8,13 +8,6 @@ import (
 	"orderpost/internal/order"
 )
 
-// withdrawing is a waiting intent that a person cancelled, with the last word on its
-// order_no.
-type withdrawing struct {
-	*waitingIntent
-	last LastWord
-}
-
 // withdraw settles waiting intents that a person cancelled (R13), and sets their ends.
 //
 // It leaves an intent where it is while another one of the order_no is stored: the record

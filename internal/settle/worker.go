@@ -11,7 +11,7 @@ import (
 type Worker struct {
 	ledger    *Ledger
 	claims    *Claims
-	trimmer   *Trimmer
+	acked     *acknowledged
 	highWater *highWater
 
 	reconnected atomic.Pointer[time.Time] // time of the last reconnect; nil = never
