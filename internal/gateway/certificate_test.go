@@ -140,6 +140,18 @@ func TestClientsWithCertificates(t *testing.T) {
 	require.Eventually(t, func() bool { // on the same connection
 		return r.do("GET", "/v1/orders/A", "").status == http.StatusUnauthorized
 	}, patience, 20*time.Millisecond)
+
+	next := newAuthority(t) // takes the place of the first
+	successor, err := os.ReadFile(next.pem)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(a.pem, successor, 0o600))
+	pair := next.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "shop", Organization: []string{"Example"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, time.Hour)
+	r.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}}
+	require.Eventually(t, func() bool {
+		b, err := r.try("GET", "/v1/orders/A", nil)
+		return err == nil && b.status == http.StatusNotFound
+	}, patience, 200*time.Millisecond)
 }
 
 // TestADoorWithAnExpiredCertificate opens, since workers begin with it, and says what clients will

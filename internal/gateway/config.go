@@ -16,7 +16,7 @@ type Config struct {
 	Clients     string `env:"GATEWAY_CLIENTS" desc:"YAML or JSON file of clients, read again when it changes; empty = every program of this machine may do everything"`
 	TLSCert     string `env:"GATEWAY_TLS_CERT_FILE" desc:"PEM file of the HTTP door's certificate, read again with its key when it changes"`
 	TLSKey      string `env:"GATEWAY_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
-	TLSClientCA string `env:"GATEWAY_TLS_CLIENT_CA_FILE" desc:"PEM file of the authorities of clients' certificates, which then stand for a token"`
+	TLSClientCA string `env:"GATEWAY_TLS_CLIENT_CA_FILE" desc:"PEM file of the authorities of clients' certificates, which then stand for a token; read again when it changes"`
 	ImportTotal int64  `env:"GATEWAY_IMPORT_TOTAL" envDefault:"8192" desc:"MiB that all files of imports over HTTP may take in the data folder; 0 = the door takes no files"`
 	BehindProxy bool   `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy ends TLS, so the door may listen beyond loopback without a certificate"`
 }

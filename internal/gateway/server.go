@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"iter"
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -206,14 +204,17 @@ func (c Config) tls(report func(error)) (*tls.Config, error) {
 	if c.TLSClientCA == "" {
 		return conf, nil
 	}
-	text, err := os.ReadFile(c.TLSClientCA)
+	authorities, err := livefile.OpenAuthorities("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE", c.TLSClientCA, report)
 	if err != nil {
-		return nil, fmt.Errorf("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE: %w", err)
-	}
-	if conf.ClientCAs = x509.NewCertPool(); !conf.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE: %s has no certificate in PEM", c.TLSClientCA)
+		return nil, err
 	}
 	conf.ClientAuth = tls.VerifyClientCertIfGiven
+	of := conf.Clone()
+	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := of.Clone()
+		now.ClientCAs = authorities.Get()
+		return now, nil
+	}
 	return conf, nil
 }
 

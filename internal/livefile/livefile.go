@@ -1,5 +1,5 @@
 // Package livefile reads files of settings again when they change: livefile.go one file,
-// certificate.go a server's certificate with its key.
+// certificate.go a server's certificate with its key, authorities.go those of its clients.
 package livefile
 
 import (
