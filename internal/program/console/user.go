@@ -30,7 +30,7 @@ func newUserCommand(stdin io.Reader, stderr io.Writer) *cobra.Command {
 			"The console reads the file again when it changes. For somebody whom the proxy names, write the word proxy\n" +
 			"in place of the hash.",
 		Example: "  orderpost console user anna --role operator >> users",
-		Args:    cobra.ExactArgs(1),
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			password, err := readPassword(stdin, stderr)
 			if err != nil {

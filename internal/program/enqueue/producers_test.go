@@ -125,9 +125,9 @@ func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
 // An empty name is the mistake of a script. "-" names what waits of no import.
 func TestAnEmptyNameIsWrongUsage(t *testing.T) {
 	_, settings := waitingRoom(t)
-	for _, args := range []string{"pause", "continue", "cancel", "cancel --dry-run", "cancel --import", "cancel --order", "watch", "status", "results", "order"} {
+	for _, args := range []string{"pause", "continue", "cancel", "cancel --dry-run", "cancel --import", "cancel --order", "watch", "status", "results", "order", "sign", "--dry-run"} {
 		got := run(t, settings, "", append(strings.Fields(args), "")...)
 		require.Equal(t, program.ExitUsage, got.code, "%s: %s", args, got.transcript())
-		require.Contains(t, got.errOut, "enqueue: a name is empty; enqueue "+strings.Fields(args)[0], args)
+		require.Contains(t, got.errOut, "enqueue: a name is empty; enqueue ", args)
 	}
 }

@@ -32,7 +32,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"  enqueue orders.csv --dry-run --type qty=int --rename Artikel=sku\n" +
 			"  enqueue orders.csv.gz --skip-invalid\n" +
 			"  psql -c '...' --csv | enqueue - --source march.csv",
-		Args: cobra.MinimumNArgs(1),
+		Args: program.Named(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			err := o.run(cmd, files, environ, stdin, stdout, stderr)
 			if meant := program.DidYouMean(cmd, files[0]); errors.Is(err, os.ErrNotExist) && meant != "" {

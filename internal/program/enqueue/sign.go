@@ -49,7 +49,7 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(command *cobra.Command, args []string) error {
-			return usageError(cobra.ExactArgs(1)(command, args))
+			return usageError(program.Named(cobra.ExactArgs(1))(command, args))
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if !command.Flags().Changed("timestamp") {
