@@ -26,7 +26,7 @@ func (b *build) documents() ([]file, error) {
 		out = append(out, file{path: name, from: filepath.Join(b.root, name), mode: 0o644})
 	}
 	out = append(out, b.ownLicence()...)
-	for _, name := range docs.Names() {
+	for _, name := range append(docs.Names(), "README") {
 		out = append(out, file{path: "docs/" + name + ".md", from: filepath.Join(b.root, "docs", name+".md"), mode: 0o644})
 	}
 	root := orderpost.NewCommand(map[string]string{}, strings.NewReader(""), io.Discard, io.Discard)
