@@ -12,6 +12,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// maxWriteBatch and maxWriteBytes bound one flush. Larger flushes gain little and
+// delay every write in them.
+const (
+	maxWriteBatch = 256
+	maxWriteBytes = 4 << 20
+)
+
+type write struct {
+	msg      *nats.Msg
+	replaces bool // its condition names a message
+	seq      uint64
+	err      error
+	done     chan struct{}
+}
+
+func (r *write) finish(seq uint64, err error) {
+	r.seq, r.err = seq, err
+	close(r.done)
+}
+
 // acks publishes the writes of one flush and reads JetStream's answers. It
 // sends all writes before it waits for the first answer. jetstream's own
 // futures do the same with two channels, a timer and reflection for each

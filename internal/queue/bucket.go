@@ -22,7 +22,8 @@ import (
 // Requests wait for a broker that is out of reach, as those of [Queue] do, and
 // may be repeated.
 type Bucket struct {
-	q          *Queue
+	conn       *Conn
+	reader     *reader
 	kv         jetstream.KeyValue // nil if the broker has no bucket (LeaveMissing)
 	silentTerm time.Duration      // the constant, except in tests
 
@@ -42,17 +43,14 @@ type Entry struct {
 // ErrNoKey is returned by Get for a key that has no value.
 var ErrNoKey = errors.New("no such key")
 
-// Bucket returns the bucket.
-func (q *Queue) Bucket() *Bucket { return q.bucket }
-
 // Name returns the bucket's name.
-func (b *Bucket) Name() string { return b.q.Conn.n.bucket }
+func (b *Bucket) Name() string { return b.conn.n.bucket }
 
 // stream returns the name of the stream that stores the bucket.
-func (b *Bucket) stream() string { return bucketPrefix + b.q.Conn.n.bucket }
+func (b *Bucket) stream() string { return bucketPrefix + b.conn.n.bucket }
 
 // prefix returns the prefix of the subjects of the bucket's keys.
-func (b *Bucket) prefix() string { return "$KV." + b.q.Conn.n.bucket + "." }
+func (b *Bucket) prefix() string { return "$KV." + b.conn.n.bucket + "." }
 
 // entry reads a stored message. ok is false for the marker of a deletion.
 func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
@@ -63,8 +61,8 @@ func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
 // do carries out one request. It bounds each try, because the client would wait
 // for a lost answer as long as its caller has time.
 func (b *Bucket) do(ctx context.Context, request func(context.Context) error) error {
-	return b.q.Conn.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := b.q.Conn.link.bound(ctx)
+	return b.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := b.conn.link.bound(ctx)
 		defer cancel()
 		return request(ctx)
 	})
@@ -114,20 +112,16 @@ func (b *Bucket) PutSoon(ctx context.Context, key string, v any) error {
 func (b *Bucket) doSoon(ctx context.Context, request func(context.Context) error) error {
 	var silent time.Time // since when
 	return b.do(ctx, func(ctx context.Context) error {
-		if silent.IsZero() || !b.q.Conn.Connected() {
+		if silent.IsZero() || !b.conn.Connected() {
 			silent = time.Now()
 		}
 		err := request(ctx)
-		if err != nil && b.q.Conn.transient(err) && b.q.Conn.Connected() && time.Since(silent) > b.silentTerm {
+		if err != nil && b.conn.transient(err) && b.conn.Connected() && time.Since(silent) > b.silentTerm {
 			return fmt.Errorf("%w for %s (%v)", ErrSilent, time.Since(silent).Round(time.Second), err)
 		}
 		return err
 	})
 }
-
-// ErrSilent is returned by PutSoon and SwapSoon.
-var ErrSilent = errors.New("the broker answers, and has not stored this: its disk may be full or failing. Workers that cannot store results post nothing. " +
-	"To be sure, stop the workers' processes")
 
 // silentTerm is how long PutSoon waits: longer than a cluster takes to choose a leader.
 const silentTerm = 15 * time.Second
@@ -165,7 +159,7 @@ func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, d
 				return nil
 			}
 		}
-		if stale && (err == nil || !b.q.Conn.transient(err)) {
+		if stale && (err == nil || !b.conn.transient(err)) {
 			err = settle.ErrStale
 		}
 		repeated = true
@@ -194,7 +188,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // Erase removes a key and leaves no marker.
 func (b *Bucket) Erase(ctx context.Context, key string) error {
-	return b.wrap(b.q.reader.purge(ctx, b.stream(), b.prefix()+key, 0))
+	return b.wrap(b.reader.purge(ctx, b.stream(), b.prefix()+key, 0))
 }
 
 func (b *Bucket) wrap(err error) error {

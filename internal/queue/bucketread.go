@@ -21,9 +21,9 @@ func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry,
 	if err != nil {
 		return nil, err
 	}
-	err = b.q.Conn.patiently(ctx, func(ctx context.Context) error {
+	err = b.conn.patiently(ctx, func(ctx context.Context) error {
 		entries = nil
-		return b.q.reader.directGet(ctx, b.stream(), req, func(msg *nats.Msg) (bool, error) {
+		return b.reader.directGet(ctx, b.stream(), req, func(msg *nats.Msg) (bool, error) {
 			if status := directStatus(msg); status != "" {
 				return endOfBatch(status, msg.Header)
 			}
@@ -46,7 +46,7 @@ func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry,
 // right to create consumers, and a consumer can be pointed at any subject.
 func (b *Bucket) Walk(ctx context.Context, prefix string, visit func(Entry) error) error {
 	var stopped error
-	err := b.q.reader.walk(ctx, b.stream(), b.prefix()+prefix+">", func(page []*settle.Message) error {
+	err := b.reader.walk(ctx, b.stream(), b.prefix()+prefix+">", func(page []*settle.Message) error {
 		for _, raw := range page {
 			if e, ok := b.entry(raw); ok {
 				if stopped = visit(e); stopped != nil {

@@ -17,18 +17,18 @@ const (
 // nil if the value was stored, and where that cannot be found out: without a connection,
 // without a bucket, and for a NATS user who may not write.
 func (b *Bucket) Stores(ctx context.Context) error {
-	if b.kv == nil || b.mayNotWrite.Load() || !b.q.Conn.Connected() {
+	if b.kv == nil || b.mayNotWrite.Load() || !b.conn.Connected() {
 		return nil
 	}
-	denied := b.q.Conn.outages.refused.Load()
+	denied := b.conn.outages.refused.Load()
 	try, cancel := context.WithTimeout(ctx, storesTime)
 	defer cancel()
 	_, err := b.kv.Put(try, storesKey, []byte("{}"))
-	if b.q.Conn.outages.refused.Load() != denied { // a producer who waits would be refused each second
+	if b.conn.outages.refused.Load() != denied { // a producer who waits would be refused each second
 		b.mayNotWrite.Store(true)
 		return nil
 	}
-	if err == nil || ctx.Err() != nil || !b.q.Conn.Connected() {
+	if err == nil || ctx.Err() != nil || !b.conn.Connected() {
 		return nil
 	}
 	return err

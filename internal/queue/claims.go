@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/settle"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -16,41 +18,38 @@ type claims struct {
 	once sync.Once
 }
 
-// startClaims starts extending claims. ackWait is the consumer's own AckWait:
-// the server decides how long it waits, not this program's setting.
-func (q *Queue) startClaims(ackWait time.Duration) error {
-	inbox := q.Conn.nc.NewInbox()
-	q.Claims.Start(ackWait, inbox)
-	if _, err := q.Conn.nc.Subscribe(inbox+".*.*", q.claimAnswered); err != nil {
+// start starts extending claims. ackWait is the consumer's own AckWait: the server decides
+// how long it waits, not this program's setting.
+func (c *claims) start(nc *nats.Conn, of *settle.Claims, ackWait time.Duration) error {
+	inbox := nc.NewInbox()
+	of.Start(ackWait, inbox)
+	answered := func(msg *nats.Msg) { // passes the server's answer to the lease that asked
+		if msg.Header.Get("Status") == "" { // otherwise no responders: nothing was extended
+			of.Answered(msg.Subject)
+		}
+	}
+	if _, err := nc.Subscribe(inbox+".*.*", answered); err != nil {
 		return fmt.Errorf("lease answers: %w", err)
 	}
-	q.claims.quit = make(chan struct{})
-	q.claims.done.Go(func() {
-		every := q.Claims.Every()
+	c.quit = make(chan struct{})
+	c.done.Go(func() {
+		every := of.Every()
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				q.Claims.Extend()
-				if now := q.Claims.Every(); now != every { // AckWait was changed
+				of.Extend()
+				if now := of.Every(); now != every { // AckWait was changed
 					every = now
 					tick.Reset(every)
 				}
-			case <-q.claims.quit:
+			case <-c.quit:
 				return
 			}
 		}
 	})
 	return nil
-}
-
-// claimAnswered passes the server's answer to the lease that asked.
-func (q *Queue) claimAnswered(msg *nats.Msg) {
-	if msg.Header.Get("Status") != "" { // no responders: nothing was extended
-		return
-	}
-	q.Claims.Answered(msg.Subject)
 }
 
 func (c *claims) stop() {

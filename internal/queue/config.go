@@ -145,3 +145,19 @@ func (c Config) names() names {
 		consumer: "workers", bucket: bucket,
 	}
 }
+
+// tailSubject returns the subject of a letter's tail.
+func (n *names) tailSubject(token, hash string) string { return n.deadPre + token + ".tail." + hash }
+
+// inboxPrefix matches a valid subject prefix for the broker's answers.
+var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
+
+const (
+	// bucketPrefix begins the name of the stream that stores a key-value bucket.
+	bucketPrefix = "KV_"
+	// maxValue is the largest value of the bucket, in bytes. All programs read the values
+	// again and again. The largest that a program writes lists all imports that are held.
+	maxValue = 1 << 20
+	// waitingReserve is what a move adds to an intent's headers, at most, in bytes.
+	waitingReserve = 4 << 10
+)

@@ -17,13 +17,6 @@ import (
 	"orderpost/internal/settle"
 )
 
-// ErrUnreachable is returned by Open when no broker answered in time. The
-// message names the address.
-var ErrUnreachable = settle.ErrUnreachable
-
-// requestTimeout bounds one request to JetStream.
-const requestTimeout = settle.RequestTimeout
-
 // dialTimeout bounds one attempt to connect.
 const dialTimeout = 2 * time.Second
 
@@ -225,3 +218,31 @@ func (cn *Conn) Connected() bool { return cn.nc.IsConnected() }
 // Server returns host and port of the broker that the queue is connected to, or
 // was last.
 func (cn *Conn) Server() string { return cn.nc.ConnectedAddr() }
+
+// outlive returns a context for the answers to what was sent. It outlives ctx until the
+// connection breaks.
+func (cn *Conn) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	answers, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel()
+		if broken := cn.link.disconnected(); cn.Connected() {
+			select {
+			case <-broken:
+			case <-answers.Done():
+			}
+		}
+	})
+	return answers, func() { stop(); cancel() }
+}
+
+// roundTrip measures the way to the broker and back, where nothing is stored. It returns 0
+// while the broker is out of reach.
+func (cn *Conn) roundTrip() time.Duration {
+	ctx, cancel := cn.link.bound(context.Background())
+	defer cancel()
+	began := time.Now()
+	if cn.nc.FlushWithContext(ctx) != nil {
+		return 0
+	}
+	return time.Since(began)
+}

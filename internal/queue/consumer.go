@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"orderpost/internal/settle"
 )
 
 // workersConsumer reads the state of the workers' consumer into its CachedInfo.
@@ -22,29 +24,203 @@ func (tp *Topology) workersConsumer(ctx context.Context) (c jetstream.Consumer, 
 	return c, nil
 }
 
-// AckFloor returns the highest sequence up to which the broker counts every
-// intent as acknowledged and delivers none again. It returns 0 if there is no consumer: a
-// new one delivers everything.
-func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
-	p, err := jetStore{q}.Progress(ctx)
-	return p.Past(), err
+// consumerConfig returns the wanted configuration of the workers' consumer.
+func (tp *Topology) consumerConfig() jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable:       tp.conn.n.consumer,
+		Description:   "orderpost: the pool of workers",
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       tp.conn.cfg.AckWait,
+		MaxDeliver:    -1, // a cap would strand messages in the stream; R8 limits deliveries by its own notes
+		MaxAckPending: MaxAckPending,
+		MaxWaiting:    10_000,
+		Replicas:      tp.conn.cfg.Replicas,
+	}
 }
 
-// Progress implements settle.Store. The broker delivers what is to come again before
-// anything else. So nothing waits for that while a pull waits.
-func (s jetStore) Progress(ctx context.Context) (settle.Progress, error) {
-	c, err := s.q.Topology.workersConsumer(ctx)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return settle.Progress{}, nil
+// ensureConsumer makes sure of the workers' consumer and returns its AckWait.
+// Only a worker may create or change it, so that a producer with other settings
+// does not shorten the fleet's claims. A worker must not do so while another
+// one is present, whose leases rely on the AckWait of the existing consumer.
+func (tp *Topology) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
+	told := false
+	for since := time.Now(); ; {
+		have, err := tp.readConsumer(ctx)
+		switch {
+		case err == nil:
+			if text := unusableConsumer(have.CachedInfo().Config); text != "" && tp.conn.cfg.Worker {
+				return 0, fmt.Errorf("%s; nothing was changed. Delete it while no worker runs, then start one: workers create it again", text)
+			}
+			return tp.alignConsumer(ctx, have.CachedInfo().Config)
+		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
+			return 0, err
+		case tp.conn.cfg.Missing != MakeMissing:
+			return tp.conn.cfg.AckWait, nil
+		}
+		other, err := tp.otherWorker(ctx)
+		if err != nil {
+			return 0, err
+		}
+		// If other workers run, somebody deleted the consumer. They create it again
+		// once their claims have ended (R7).
+		if other == "" || time.Since(since) > 2*tp.conn.cfg.AckWait {
+			return tp.conn.cfg.AckWait, tp.makeConsumer(ctx)
+		}
+		if !told {
+			tp.conn.log.Warn().Str("consumer", tp.conn.n.consumer).Str("present", other).Msg("the consumer is missing; waiting for the running worker to create it again")
+			told = true
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return 0, err
+		}
 	}
+}
+
+// unusableConsumer says why a consumer does not hand out every intent until it is
+// acknowledged; "" = it does. A damaged disk or a person may have changed it.
+func unusableConsumer(have jetstream.ConsumerConfig) string {
+	switch {
+	case have.DeliverPolicy != jetstream.DeliverAllPolicy:
+		return fmt.Sprintf("its deliver policy is %v, wanted %v", have.DeliverPolicy, jetstream.DeliverAllPolicy)
+	case have.AckPolicy != jetstream.AckExplicitPolicy:
+		return fmt.Sprintf("its ack policy is %v, wanted %v", have.AckPolicy, jetstream.AckExplicitPolicy)
+	case have.FilterSubject != "" || len(have.FilterSubjects) > 0:
+		return fmt.Sprintf("it has the filter %s, wanted none", strings.Join(append(have.FilterSubjects, have.FilterSubject), " "))
+	}
+	return ""
+}
+
+// readConsumer asks once for the workers' consumer.
+func (tp *Topology) readConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := tp.conn.link.bound(ctx)
+	defer cancel()
+	return tp.conn.js.Consumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
+}
+
+// makeConsumer creates the workers' consumer, or updates it to this program's
+// settings.
+func (tp *Topology) makeConsumer(ctx context.Context) error {
+	return tp.putConsumer(ctx, tp.consumerConfig(), tp.conn.js.CreateOrUpdateConsumer)
+}
+
+// putConsumer creates the workers' consumer by put. A server that has just deleted the
+// former one may still write its state, and then cannot write the new one's, because both
+// have the same file (nats-server 2.15). So putConsumer tries again for a moment. It does so
+// for longer while the cluster gives the stream the replicas that the consumer is to have.
+func (tp *Topology) putConsumer(ctx context.Context, want jetstream.ConsumerConfig, put func(context.Context, string, jetstream.ConsumerConfig) (jetstream.Consumer, error)) error {
+	began := time.Now()
+	for tries := 1; ; tries++ {
+		err := func() error {
+			ctx, cancel := tp.conn.link.bound(ctx)
+			defer cancel()
+			_, err := put(ctx, tp.conn.n.intents, want)
+			return err
+		}()
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) {
+			return err
+		}
+		again := refused.ErrorCode == jetstream.JSErrCodeConsumerCreate && tries < 3 ||
+			refused.ErrorCode == codeReplicasExceedStream && time.Since(began) < tp.conn.cfg.ConnectTimeout
+		if !again {
+			return err
+		}
+		if err := pause(ctx, againPause); err != nil {
+			return err
+		}
+	}
+}
+
+// codeReplicasExceedStream is JetStream's answer to a consumer with more replicas than its
+// stream has. The client has no name for it.
+const codeReplicasExceedStream = 10126
+
+// alignConsumer updates the existing consumer to a worker's settings, and
+// returns the AckWait that holds from now on.
+func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig) (ackWait time.Duration, err error) {
+	want := tp.consumerConfig()
+	if have.Replicas == 0 || have.Replicas > want.Replicas { // a worker's default must not remove replicas
+		want.Replicas = have.Replicas
+	}
+	same := have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas &&
+		!givesAway(have) && !have.HeadersOnly
+	if !tp.conn.cfg.Worker || same {
+		return have.AckWait, nil
+	}
+	if have.AckWait != want.AckWait {
+		if err := tp.mayChangeAckWait(ctx, have.AckWait); err != nil {
+			return 0, err
+		}
+	}
+	return want.AckWait, tp.putConsumer(ctx, want, tp.conn.js.CreateOrUpdateConsumer)
+}
+
+// givesAway reports whether a consumer gives up an intent after some deliveries, or delivers it
+// again before AckWait is over, on which claims rely (R7).
+func givesAway(have jetstream.ConsumerConfig) bool {
+	return have.MaxDeliver != -1 || len(have.BackOff) > 0
+}
+
+// KeepConsumer sets back what a person changed of the workers' consumer so that it gives away
+// intents (max_deliver, backoff). Workers run, so it leaves the rest, AckWait included.
+func (tp *Topology) KeepConsumer(ctx context.Context) error {
+	c, err := tp.readConsumer(ctx)
 	if err != nil {
-		return settle.Progress{}, err
+		return err
 	}
-	info := c.CachedInfo()
-	p := settle.Progress{Floor: info.AckFloor.Stream, Delivered: info.Delivered.Stream, NoneHeld: info.NumAckPending == 0}
-	p.NoneAgain = p.NoneHeld || info.NumWaiting > 0 && !info.Paused
-	if l := info.Cluster; l != nil && l.LeaderSince != nil {
-		p.Leader = l.Leader + " since " + l.LeaderSince.String()
+	want := c.CachedInfo().Config
+	want.MaxDeliver, want.BackOff = -1, nil
+	return tp.putConsumer(ctx, want, tp.conn.js.UpdateConsumer)
+}
+
+// mayChangeAckWait returns nil once no other worker relies on the consumer's AckWait. A
+// worker that lost the broker for a while is not present, although it runs, and announces
+// itself when it is back. So before AckWait is lowered, mayChangeAckWait waits until every
+// claim from before has ended, and looks again.
+func (tp *Topology) mayChangeAckWait(ctx context.Context, have time.Duration) error {
+	for began, told := time.Now(), false; ; told = true {
+		other, err := tp.otherWorker(ctx)
+		if err != nil {
+			return err
+		}
+		if other != "" {
+			return fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
+				tp.conn.cfg.AckWait, have, other)
+		}
+		left := have - time.Since(began)
+		if tp.conn.cfg.AckWait > have || left <= 0 {
+			return nil
+		}
+		if !told {
+			tp.conn.log.Warn().Stringer("from", have).Stringer("to", tp.conn.cfg.AckWait).
+				Msg("ORDERPOST_ACK_WAIT is lower than in the fleet; waiting for the fleet's, in case that a worker is cut off from the broker and still relies on it")
+		}
+		if err := pause(ctx, min(left, time.Second)); err != nil {
+			return err
+		}
 	}
-	return p, nil
+}
+
+// otherWorkers returns the names of the other workers that are present.
+func (tp *Topology) otherWorkers(ctx context.Context) ([]string, error) {
+	if tp.conn.cfg.Present == nil {
+		return nil, nil
+	}
+	all, err := tp.conn.cfg.Present(ctx, tp.bucket)
+	return slices.DeleteFunc(all, func(name string) bool { return name == tp.conn.cfg.Name }), err
+}
+
+// otherWorker returns the name of one of them; "" = none is present. It asks
+// again while no server answers reads: a bucket with replicas that was just
+// created has no leader yet.
+func (tp *Topology) otherWorker(ctx context.Context) (string, error) {
+	until := time.Now().Add(tp.conn.cfg.ConnectTimeout)
+	others, err := tp.otherWorkers(ctx)
+	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && pause(ctx, ensurePause) == nil {
+		others, err = tp.otherWorkers(ctx)
+	}
+	if len(others) == 0 {
+		return "", err
+	}
+	return others[0], err
 }

@@ -13,6 +13,7 @@
 //	brokerversion.go  which versions of nats-server are refused, or warned of
 //	survey.go    the versions of all servers
 //	link.go      requests end when the connection breaks
+//	errors.go    JetStream's answers, and what callers tell apart
 //	denied.go    publishes that the NATS user may not make
 //	holder.go    whether it breaks with the server that has the streams
 //	outage.go    commands wait for a broker that is out of reach
@@ -20,9 +21,10 @@
 //
 // The streams:
 //
-//	topology.go, ensure.go  the table of streams, and the loop that makes and checks them
-//	parts.go, revive.go     what is missing, and what is created again
-//	consumer.go  what the workers' consumer has delivered, and what was acknowledged
+//	table.go     which streams there are, and how one that exists may differ
+//	topology.go, ensure.go  the loop that makes and checks them
+//	missing.go, parts.go, revive.go  what is missing, and what is created again
+//	consumer.go  the workers' consumer is made, checked and set back
 //	extents.go, ends.go     whether a stream lost what its broker had confirmed
 //	replicagap.go, replicawatch.go  whether a replica lost messages that others have
 //	count.go, room.go, stats.go  their sizes, ages and limits, and failed writes

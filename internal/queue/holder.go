@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // holder is the server that has the only replica of the intents stream and of its
@@ -12,7 +14,7 @@ import (
 // killed, and comes back with the delivery counts of a moment before. A pull that waits
 // then ends late or with an error. Where none waited, the marks are read again (R2).
 type holder struct {
-	q *Queue
+	worker *settle.Worker
 	// remote says that the connection does not break with the holder.
 	remote bool
 	// lull is the time after which a consumer that gave no answer may have lost its
@@ -24,16 +26,16 @@ type holder struct {
 
 // find finds out where the streams are, and warns if a cluster has one replica of them. It
 // is no error if the broker does not tell.
-func (h *holder) find(ctx context.Context, q *Queue) {
-	h.q, h.lull = q, 250*time.Millisecond
-	if !q.Conn.cfg.Worker {
+func (h *holder) find(ctx context.Context, cn *Conn, rd *reader) {
+	h.worker, h.lull = cn.worker, 250*time.Millisecond
+	if !cn.cfg.Worker {
 		return
 	}
 	var single []string
-	for _, name := range []string{q.Conn.n.intents, q.Conn.n.results} {
-		stream, err := q.reader.stream(ctx, name)
+	for _, name := range []string{cn.n.intents, cn.n.results} {
+		stream, err := rd.stream(ctx, name)
 		if err != nil {
-			q.Conn.log.Debug().Err(err).Msg("cannot find out where the streams are")
+			cn.log.Debug().Err(err).Msg("cannot find out where the streams are")
 			return
 		}
 		info := stream.CachedInfo()
@@ -43,12 +45,12 @@ func (h *holder) find(ctx context.Context, q *Queue) {
 		if info.Cluster.Name != "" {
 			single = append(single, name)
 		}
-		if name == q.Conn.n.intents {
-			h.remote = info.Cluster.Name != "" || info.Cluster.Leader != q.Conn.nc.ConnectedServerName()
+		if name == cn.n.intents {
+			h.remote = info.Cluster.Name != "" || info.Cluster.Leader != cn.nc.ConnectedServerName()
 		}
 	}
 	if len(single) > 0 {
-		q.Conn.log.Warn().Str("streams", strings.Join(single, ", ")).
+		cn.log.Warn().Str("streams", strings.Join(single, ", ")).
 			Msg("the broker is a cluster, and these streams have one replica: without the server that has it, everything stops, and if that server is killed, " +
 				"it may forget deliveries and orders come again in doubt. Set ORDERPOST_REPLICAS=3 and restart a worker; see \"How are replicas raised?\" in docs/operations.md")
 	}
@@ -66,16 +68,16 @@ func (h *holder) noteAnswer() {
 // orders wait for their former owners. Replicas do not forget.
 func (h *holder) noteFailure() {
 	if h.remote {
-		h.q.Worker.Disconnected()
-		h.q.Worker.Reconnected()
+		h.worker.Disconnected()
+		h.worker.Reconnected()
 	} else {
-		h.q.Worker.ForgetDeliveries()
+		h.worker.ForgetDeliveries()
 	}
 }
 
 // beforePull lets the marks be read again if the holder may have been killed unnoticed.
 func (h *holder) beforePull() {
 	if heard := h.heard.Load(); h.remote && heard != nil && time.Since(*heard) > h.lull {
-		h.q.Worker.RereadHighWaterMarks()
+		h.worker.RereadHighWaterMarks()
 	}
 }

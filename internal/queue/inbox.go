@@ -82,3 +82,9 @@ func (i *inboxes) put(in *inbox, over bool) {
 	i.free = append(i.free, in)
 	i.mu.Unlock()
 }
+
+// isBatchCompleted reports whether the message is the status that ends a pull
+// with bytes left. No pull waits for it.
+func isBatchCompleted(msg *nats.Msg) bool {
+	return len(msg.Data) == 0 && msg.Header.Get("Status") == "409" && msg.Header.Get("Description") == "Batch Completed"
+}

@@ -19,10 +19,6 @@ var ErrNoStream = jetstream.ErrStreamNotFound
 // ErrNoJournal is returned by AppendJournal if the broker has lost the journal.
 var ErrNoJournal = errors.New("the broker has no journal; a worker creates it again within seconds")
 
-// MaxJournalEntry is the largest entry of the journal, in bytes with its subject. A page of the journal
-// reads hundreds of entries at once.
-const MaxJournalEntry = 64 << 10
-
 // Journal returns the stream of people's acts. Package journal gives its
 // messages a meaning.
 func (q *Queue) Journal() Stream {
@@ -61,25 +57,4 @@ func (q *Queue) appendJournal(ctx context.Context, name string, entry []byte) er
 	default:
 		return fmt.Errorf("stream %s: the broker refused the entry: %w", q.Conn.n.journal, err)
 	}
-}
-
-// UnlessRefused calls do with a context that ends when the broker reports that
-// this program's NATS user lacks a permission. A refused request gets no answer
-// and would wait for its timeout. The error then says what was refused.
-func (cn *Conn) UnlessRefused(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	refused := cn.refusals.disconnected()
-	go func() {
-		select {
-		case <-refused:
-			cancel(*cn.outages.refusal.Load())
-		case <-ctx.Done():
-		}
-	}()
-	err := do(ctx)
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, nats.ErrPermissionViolation) {
-		return cause
-	}
-	return err
 }

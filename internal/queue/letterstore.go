@@ -60,9 +60,6 @@ func (q *Queue) putTail(ctx context.Context, tail *nats.Msg) error {
 	return err
 }
 
-// tailSubject returns the subject of a letter's tail.
-func (n *names) tailSubject(token, hash string) string { return n.deadPre + token + ".tail." + hash }
-
 // tailHash returns the hash that names a tail.
 func tailHash(rest []byte) string {
 	sum := sha256.Sum256(rest)

@@ -2,15 +2,14 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"orderpost/internal/settle"
 )
 
-// errLinkBroken means that the connection broke while a request waited.
-var errLinkBroken = errors.New("the connection to the broker broke")
+// requestTimeout bounds one request to JetStream.
+const requestTimeout = settle.RequestTimeout
 
 // link tells requests that the connection broke. Their answers cannot come any
 // more, so they end at once and not at their timeouts.
@@ -60,33 +59,5 @@ func (l *link) within(ctx context.Context, d time.Duration) (context.Context, co
 	return ctx, cancel
 }
 
-// outlive returns a context for the answers to what was sent. It outlives ctx until the
-// connection breaks.
-func (cn *Conn) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	answers, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		defer cancel()
-		if broken := cn.link.disconnected(); cn.Connected() {
-			select {
-			case <-broken:
-			case <-answers.Done():
-			}
-		}
-	})
-	return answers, func() { stop(); cancel() }
-}
-
 // pause returns nil after d, or ctx's error when ctx ends first.
 func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }
-
-// roundTrip measures the way to the broker and back, where nothing is stored. It returns 0
-// while the broker is out of reach.
-func (cn *Conn) roundTrip() time.Duration {
-	ctx, cancel := cn.link.bound(context.Background())
-	defer cancel()
-	began := time.Now()
-	if cn.nc.FlushWithContext(ctx) != nil {
-		return 0
-	}
-	return time.Since(began)
-}

@@ -96,7 +96,8 @@ type notSent struct {
 	reason, sent error
 }
 
-func (e *notSent) Error() string   { return e.text }
+func (e *notSent) Error() string { return e.text }
+
 func (e *notSent) Unwrap() []error { return []error{e.reason, e.sent} }
 
 // refuse notes that the broker's permissions forbid a request. Such a request gets no answer.
@@ -254,9 +255,34 @@ func busy(err error) bool {
 	return errors.As(err, &api) && slices.Contains(passingCodes, api.ErrorCode)
 }
 
+// lost reports whether a request of ensureTopology got no answer. A cluster that has no
+// leader yet drops requests, and answers the next ones.
+func lost(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
 // patience implements settle.Patience.
 type patience struct{ conn *Conn }
 
 func (p patience) Transient(err error) bool { return p.conn.transient(err) }
 
 func (p patience) Wait() settle.Wait { return p.conn.wait() }
+
+// UnlessRefused calls do with a context that ends when the broker reports that
+// this program's NATS user lacks a permission. A refused request gets no answer
+// and would wait for its timeout. The error then says what was refused.
+func (cn *Conn) UnlessRefused(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	refused := cn.refusals.disconnected()
+	go func() {
+		select {
+		case <-refused:
+			cancel(*cn.outages.refusal.Load())
+		case <-ctx.Done():
+		}
+	}()
+	err := do(ctx)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, nats.ErrPermissionViolation) {
+		return cause
+	}
+	return err
+}

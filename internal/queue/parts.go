@@ -10,21 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Part is one of the things at the broker that orderpost works with. Its values
-// are label values of a metric.
-type Part string
-
-// The parts.
-const (
-	PartIntents  Part = "intents"
-	PartResults  Part = "results"
-	PartLetters  Part = "dead_letters"
-	PartFleet    Part = "fleet"
-	PartWaiting  Part = "waiting"
-	PartJournal  Part = "journal"
-	PartConsumer Part = "consumer"
-)
-
 // PartState says whether the broker has a part.
 type PartState struct {
 	Part Part

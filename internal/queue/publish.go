@@ -252,20 +252,6 @@ func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.P
 	return q.Producer.Verify(ctx, in, p, ackSequence(ack))
 }
 
-// Codes and texts of JetStream's API errors.
-const (
-	codeStoreFailed          = 10077 // "already pending" and "stream full" share it; the text tells them apart
-	codeWrongLastSeq         = 10071
-	codeWrongLastSeqConstant = 10164 // with replicas: another write to the subject is in flight
-	codeInsufficient         = 10023
-	codeStorageExceeded      = 10047
-	codeClusterNotAvailable  = 10008
-	codeStreamOffline        = 10118
-	codeTooManyRequests      = 10167
-	codeMessageTooLarge      = 10054 // larger than the stream's max_msg_size
-	textSubjectIsFull        = "maximum messages per subject exceeded"
-)
-
 // maxBatch and maxBatchBytes bound one atomic batch. The server takes up to 1,000
 // messages and stages all of them until the last one has arrived.
 const (

@@ -129,12 +129,6 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 	return false
 }
 
-// isBatchCompleted reports whether the message is the status that ends a pull
-// with bytes left. No pull waits for it.
-func isBatchCompleted(msg *nats.Msg) bool {
-	return len(msg.Data) == 0 && msg.Header.Get("Status") == "409" && msg.Header.Get("Description") == "Batch Completed"
-}
-
 // end gives the inbox back.
 func (p *pulling) end() {
 	p.giveUp.Stop()

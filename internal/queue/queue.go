@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	cn := &Conn{cfg: cfg, n: cfg.names(), log: log}
 	rd := &reader{conn: cn}
 	q := &Queue{Conn: cn, reader: rd, Waiting: &WaitingRoom{conn: cn, reader: rd}}
-	q.store, q.bucket = jetStore{q}, &Bucket{q: q, silentTerm: silentTerm}
+	q.store, q.bucket = jetStore{q}, &Bucket{conn: cn, reader: rd, silentTerm: silentTerm}
 	q.Topology = &Topology{conn: cn, reader: rd, bucket: q.bucket}
 	q.Census = &Census{conn: cn, reader: rd, topology: q.Topology}
 	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: cn.n.newPre, WaitingSubjects: cn.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
@@ -84,13 +84,13 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		cn.nc.Close()
 		return nil, err
 	}
-	q.holder.find(ctx, q)
+	q.holder.find(ctx, cn, rd)
 	q.mover.modes.roundTrip = cn.roundTrip
-	q.results = newWriter(q, cn.n.results)
-	q.letters = newWriter(q, cn.n.dead)
-	q.marks = newWriter(q, q.bucket.stream())
+	q.results = newWriter(cn, rd, cn.n.results)
+	q.letters = newWriter(cn, rd, cn.n.dead)
+	q.marks = newWriter(cn, rd, q.bucket.stream())
 	q.Extents = &ExtentKeeper{conn: cn, reader: rd, bucket: q.bucket, results: q.results, letters: q.letters}
-	if err := q.startClaims(ackWait); err != nil {
+	if err := q.claims.start(cn.nc, q.Claims, ackWait); err != nil {
 		q.Close()
 		return nil, err
 	}
@@ -111,3 +111,9 @@ func (q *Queue) Close() {
 	}
 	q.Conn.nc.Close()
 }
+
+// Bucket returns the bucket.
+func (q *Queue) Bucket() *Bucket { return q.bucket }
+
+// MayLag reports whether a read may be answered by a replica that lags, or lacks something.
+func (q *Queue) MayLag() bool { return q.reader.replicated() }

@@ -30,9 +30,6 @@ func (rd *reader) replicated() bool {
 	return rd.replicas.most.Load() > 1 || rd.conn.nc.ConnectedClusterName() != ""
 }
 
-// MayLag reports whether a read may be answered by a replica that lags, or lacks something.
-func (q *Queue) MayLag() bool { return q.reader.replicated() }
-
 // replicas is the largest replica count of the streams that this program has
 // seen. A worker looks at streams while it reads.
 type replicas struct{ most atomic.Int32 }

@@ -7,11 +7,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// roomKey in the intents stream's metadata says that a worker adapts the limits
-// of that stream to the free space on the embedded broker's disk. Other
-// programs do not change them.
-const roomKey = "orderpost.room"
-
 // Room says how much the intents stream holds and may hold; -1 = no limit.
 type Room struct {
 	Msgs, Bytes       int64

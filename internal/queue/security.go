@@ -3,13 +3,9 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/nats-io/nats.go"
 )
-
-// inboxPrefix matches a valid subject prefix for the broker's answers.
-var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
 
 // security returns the connection's options for credentials and TLS. It reads
 // the files here, so that an error about a missing or broken file names its

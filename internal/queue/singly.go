@@ -44,11 +44,6 @@ func nextSpan(size uint64, n int) uint64 {
 	}
 }
 
-// holey reports whether batched reads of the stream are slow.
-func (st StreamState) holey() bool {
-	return st.Messages > fewMessages && st.LastSeq-st.FirstSeq+1 > st.Messages
-}
-
 // span reads the messages with the sequences from to end-1, and returns the sequence to go on
 // from, end or a later one; 0 = the page may lack some. Another replica may answer for each
 // part, and one that lags has none for the end of its part.
@@ -101,34 +96,6 @@ func (rd *reader) askSpan(ctx context.Context, stream, filter string, from, end 
 
 // nextFrom asks for the first message at or after a sequence.
 func nextFrom(seq uint64) string { return fmt.Sprintf(`{"seq":%d,"next_by_subj":">"}`, seq) }
-
-// Get reads the messages with the given sequences, nil where one is gone. With
-// several replicas, a follower that lags may answer.
-func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, error) {
-	found := make(map[uint64]*settle.Message, len(seqs))
-	requests := make([]string, len(seqs))
-	for i, seq := range seqs {
-		requests[i] = fmt.Sprintf(`{"seq":%d}`, seq)
-	}
-	for part := range slices.Chunk(requests, readsAtOnce) {
-		err := s.reader.conn.patiently(ctx, func(ctx context.Context) error {
-			return s.reader.askSingly(ctx, s.name, part, func(m *settle.Message) string {
-				if m != nil {
-					found[m.Seq] = m
-				}
-				return ""
-			})
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	out := make([]*settle.Message, len(seqs))
-	for i, seq := range seqs {
-		out[i] = found[seq]
-	}
-	return out, nil
-}
 
 // askSingly sends requests that are answered by one message each. It passes each
 // answer to take, nil if there is no such message, and sends the request that take

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -271,4 +272,37 @@ func (rd *reader) lastExact(ctx context.Context, stream string, subjects []strin
 		})
 	}
 	return all.Wait()
+}
+
+// Get reads the messages with the given sequences, nil where one is gone. With
+// several replicas, a follower that lags may answer.
+func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, error) {
+	found := make(map[uint64]*settle.Message, len(seqs))
+	requests := make([]string, len(seqs))
+	for i, seq := range seqs {
+		requests[i] = fmt.Sprintf(`{"seq":%d}`, seq)
+	}
+	for part := range slices.Chunk(requests, readsAtOnce) {
+		err := s.reader.conn.patiently(ctx, func(ctx context.Context) error {
+			return s.reader.askSingly(ctx, s.name, part, func(m *settle.Message) string {
+				if m != nil {
+					found[m.Seq] = m
+				}
+				return ""
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := make([]*settle.Message, len(seqs))
+	for i, seq := range seqs {
+		out[i] = found[seq]
+	}
+	return out, nil
+}
+
+// holey reports whether batched reads of the stream are slow.
+func (st StreamState) holey() bool {
+	return st.Messages > fewMessages && st.LastSeq-st.FirstSeq+1 > st.Messages
 }

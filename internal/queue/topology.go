@@ -3,167 +3,17 @@ package queue
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"orderpost/internal/settle"
 )
 
-// streamSpec is a row of the table of streams.
-type streamSpec struct {
-	part   Part
-	config jetstream.StreamConfig
-	// precious says that nobody can make the content again. If the stream is lost, a person
-	// must restore it or accept the loss. Workers create other streams again.
-	precious bool
-}
-
-// title returns the name for people.
-func (s streamSpec) title() string {
-	if s.part == PartFleet {
-		return "bucket " + strings.TrimPrefix(s.config.Name, bucketPrefix)
-	}
-	return "stream " + s.config.Name
-}
-
-const (
-	// bucketPrefix begins the name of the stream that stores a key-value bucket.
-	bucketPrefix = "KV_"
-	// maxValue is the largest value of the bucket, in bytes. All programs read the values
-	// again and again. The largest that a program writes lists all imports that are held.
-	maxValue = 1 << 20
-	// waitingReserve is what a move adds to an intent's headers, at most, in bytes.
-	waitingReserve = 4 << 10
-)
-
-// streams is the table of the streams that an installation has. One loop creates, checks
-// and aligns them (ensureStreams).
-func (c Config) streams() []streamSpec {
-	n := c.names()
-	base := jetstream.StreamConfig{
-		Storage: jetstream.FileStorage, Replicas: c.Replicas, Discard: jetstream.DiscardNew,
-		Duplicates: 2 * time.Minute,
-		MaxMsgs:    -1, MaxBytes: -1, AllowDirect: true, AllowAtomicPublish: true,
-		MaxMsgsPerSubject: 1, MaxMsgSize: -1,
-	}
-	intents, results, dead, waiting, journal, bucket := base, base, base, base, base, base
-
-	intents.Name, intents.Description = n.intents, "orderpost: order intents"
-	intents.Subjects = []string{n.newPre + "*"}
-	intents.DiscardNewPerSubject = true // what is settled leaves in groups (R14), since each removal is an fsync
-	intents.MaxMsgs, intents.MaxBytes, intents.MaxMsgSize = c.MaxIntents, c.MaxBytes, settle.MaxIntentSize
-
-	results.Name, results.Description = n.results, "orderpost: last word on each order_no"
-	results.Subjects = []string{n.resPre + "*"}
-	results.AllowMsgTTL = true
-	results.DenyPurge = true // without its result an order may be posted again
-
-	dead.Name, dead.Description = n.dead, "orderpost: dead letters"
-	dead.Subjects = []string{n.deadPre + "*", n.deadPre + "*.tail.*"}
-
-	// The subjects of the waiting room name lane and import, but no order. So the broker
-	// counts what waits by lane and import without looking at messages, and a million
-	// waiting orders take no memory for subjects. What was moved leaves in groups, by
-	// purges (R13).
-	waiting.Name, waiting.Description = n.waiting, "orderpost: intents that wait for their turn or their time"
-	waiting.Subjects = []string{n.waitPre + "*.*", n.waitPre + "at.*.*.*.*.*"}
-	waiting.MaxMsgsPerSubject = -1
-	waiting.MaxMsgSize = settle.MaxIntentSize - waitingReserve
-
-	// Each entry of the journal has a subject of its own, so that a repeated write stores
-	// nothing twice and no entry takes the place of another.
-	journal.Name, journal.Description = n.journal, "orderpost: who did what"
-	journal.Subjects = []string{n.journalPre + ">"}
-	journal.DiscardNewPerSubject = true
-	journal.DenyDelete, journal.DenyPurge = true, true
-	journal.MaxMsgSize = MaxJournalEntry
-
-	// The bucket is a key-value bucket for its clients. It refuses roll-ups: one message
-	// with the header Nats-Rollup would delete every key, the fleet's hold included, and
-	// whoever may write a single key could send it.
-	bucket.Name, bucket.Description = bucketPrefix+n.bucket, "orderpost: fleet control"
-	bucket.Subjects = []string{"$KV." + n.bucket + ".>"}
-	bucket.AllowAtomicPublish = false
-	bucket.DenyDelete = true
-	bucket.MaxMsgSize = maxValue
-
-	return []streamSpec{
-		{PartIntents, intents, true},
-		{PartResults, results, true},
-		{PartLetters, dead, true},
-		{PartWaiting, waiting, true},
-		{PartJournal, journal, false}, // orders go on without it
-		{PartFleet, bucket, true},
-	}
-}
-
-// StreamNames returns the names of the streams that a worker creates, with that of
-// the bucket.
-func (c Config) StreamNames() (names []string) {
-	for _, s := range c.streams() {
-		names = append(names, s.config.Name)
-	}
-	return names
-}
-
-// consumerConfig returns the wanted configuration of the workers' consumer.
-func (tp *Topology) consumerConfig() jetstream.ConsumerConfig {
-	return jetstream.ConsumerConfig{
-		Durable:       tp.conn.n.consumer,
-		Description:   "orderpost: the pool of workers",
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       tp.conn.cfg.AckWait,
-		MaxDeliver:    -1, // a cap would strand messages in the stream; R8 limits deliveries by its own notes
-		MaxAckPending: MaxAckPending,
-		MaxWaiting:    10_000,
-		Replicas:      tp.conn.cfg.Replicas,
-	}
-}
-
-// checkStream compares a stream with its wanted configuration. A worker updates
-// the stream's limits to its own settings. How long the journal keeps entries is for the
-// operator to say.
-func (tp *Topology) checkStream(ctx context.Context, stream jetstream.Stream, spec streamSpec) error {
-	have, want := stream.CachedInfo().Config, spec.wanted(stream.CachedInfo().Config)
-	tp.reader.replicas.atLeast(have.Replicas)
-	unsafe, safe := compareStream(have, want)
-	if len(unsafe) > 0 {
-		return &TopologyError{Stream: want.Name, Differences: unsafe}
-	}
-	if len(safe) == 0 || !tp.conn.cfg.Worker {
-		return nil
-	}
-	return tp.updateStream(ctx, have, want, safe)
-}
-
-// wanted is the configuration that a stream is compared with: a person may bound the journal.
-func (s streamSpec) wanted(have jetstream.StreamConfig) jetstream.StreamConfig {
-	want := s.config
-	if s.part == PartJournal {
-		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
-	}
-	return want
-}
-
-// updateStream changes an existing stream where that is safe.
-func (tp *Topology) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
-	tp.conn.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
-	if have.Metadata[roomKey] == "" {
-		have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
-	}
-	if have.MaxMsgSize <= 0 {
-		have.MaxMsgSize = want.MaxMsgSize
-	}
-	have.Replicas = max(have.Replicas, want.Replicas)
-	have.Description, have.Duplicates = want.Description, want.Duplicates
-	have.DenyPurge = have.DenyPurge || want.DenyPurge
-	have.AllowRollup = want.AllowRollup
-	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
-	defer cancel()
-	_, err := tp.conn.js.UpdateStream(ctx, have)
-	return wrapStream(want.Name, "cannot be updated", err)
+// Topology makes and checks the streams of an installation, and the workers' consumer.
+type Topology struct {
+	conn   *Conn
+	reader *reader
+	bucket *Bucket
+	made   []string // the streams that Open created
 }
 
 // wrapStream adds the stream's name to an error.
@@ -174,76 +24,40 @@ func wrapStream(name, what string, err error) error {
 	return fmt.Errorf("stream %s %s: %w", name, what, err)
 }
 
-// Difference is one field of a stream's configuration that differs from the
-// wanted one.
-type Difference struct {
-	Field      string
-	Have, Want any
+// changeTimeout bounds one request that creates or changes a stream. A cluster that is
+// busy takes longer for it than for an answer.
+const changeTimeout = 4 * requestTimeout
+
+// findStream asks once for a stream, with a timeout of its own: the client would wait for
+// a lost answer as long as ctx lasts.
+func (tp *Topology) findStream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := tp.conn.link.bound(ctx)
+	defer cancel()
+	return tp.conn.js.Stream(ctx, name)
 }
 
-// TopologyError is returned if a stream exists with a configuration that breaks
-// the promise. Nothing was changed.
-type TopologyError struct {
-	Stream      string
-	Differences []Difference
+// Made returns the names of the streams that Open created.
+func (tp *Topology) Made() []string { return tp.made }
+
+// madeKey in a stream's metadata says by which request it was created, and bornKey when. The
+// metadata is part of a backup. The server's own time of creation is not: a stream that is
+// restored is created at that moment (nats-server 2.15).
+const (
+	madeKey = "orderpost.made"
+	bornKey = "orderpost.born"
+)
+
+// bornAt tells a stream from another one of its name, also after it was restored from a backup.
+func bornAt(info *jetstream.StreamInfo) time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, info.Config.Metadata[bornKey]); err == nil {
+		return at
+	}
+	return info.Created
 }
 
-// Error lists the fields that differ.
-func (e *TopologyError) Error() string {
-	return fmt.Sprintf("stream %s is not as orderpost needs it (%s); nothing was changed. "+
-		"Use other names (ORDERPOST_PREFIX), or change the stream's configuration",
-		e.Stream, strings.Join(describe(e.Differences), "; "))
-}
-
-func describe(diffs []Difference) []string {
-	out := make([]string, len(diffs))
-	for i, d := range diffs {
-		out[i] = fmt.Sprintf("%s is %v, wanted %v", d.Field, d.Have, d.Want)
-	}
-	return out
-}
-
-// compareStream returns the differences that would break the promise, and those
-// that may be changed on a stream in use.
-func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference) {
-	check := func(list *[]Difference, field string, h, w any) {
-		if fmt.Sprint(h) != fmt.Sprint(w) {
-			*list = append(*list, Difference{field, h, w})
-		}
-	}
-	check(&unsafe, "subjects", have.Subjects, want.Subjects)
-	check(&unsafe, "retention", have.Retention, want.Retention)
-	check(&unsafe, "storage", have.Storage, want.Storage)
-	check(&unsafe, "discard", have.Discard, want.Discard)
-	check(&unsafe, "discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject)
-	check(&unsafe, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
-	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
-	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
-		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
-	} else if have.MaxMsgSize <= 0 {
-		check(&safe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
-	}
-	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
-	check(&unsafe, "sealed", have.Sealed, want.Sealed)
-	check(&unsafe, "deny_delete", have.DenyDelete, want.DenyDelete)
-	check(&unsafe, "mirror", have.Mirror != nil, want.Mirror != nil)
-	check(&unsafe, "sources", len(have.Sources), len(want.Sources)) // what another stream brings is stored on no condition (R1)
-	check(&unsafe, "subject_transform", have.SubjectTransform != nil, want.SubjectTransform != nil)
-	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
-	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
-	check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
-	if have.Metadata[roomKey] == "" {
-		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
-		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
-	}
-	if want.Replicas > have.Replicas { // a worker's default must not remove replicas
-		check(&safe, "num_replicas", have.Replicas, want.Replicas)
-	}
-	if want.DenyPurge { // JetStream cannot unset it on an existing stream
-		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
-	}
-	check(&safe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
-	check(&safe, "description", have.Description, want.Description)
-	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
-	return unsafe, safe
-}
+const (
+	// streamsSoon is how long a program waits for streams that a starting
+	// worker may be about to create.
+	streamsSoon = 2 * time.Second
+	ensurePause = 100 * time.Millisecond
+)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,17 +14,6 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"orderpost/internal/settle"
-)
-
-// errUnconfirmed means that the broker's confirmation did not come. The write
-// may have happened.
-var errUnconfirmed = errors.New("write not confirmed by the broker")
-
-// maxWriteBatch and maxWriteBytes bound one flush. Larger flushes gain little and
-// delay every write in them.
-const (
-	maxWriteBatch = 256
-	maxWriteBytes = 4 << 20
 )
 
 // lingerShare is the part of a batch's time for which the next flush waits for company, at
@@ -59,24 +47,16 @@ type writer struct {
 	ends    ends
 }
 
-type write struct {
-	msg      *nats.Msg
-	replaces bool // its condition names a message
-	seq      uint64
-	err      error
-	done     chan struct{}
-}
-
-func newWriter(q *Queue, stream string) *writer {
-	w := makeWriter(q, stream)
+func newWriter(cn *Conn, rd *reader, stream string) *writer {
+	w := makeWriter(cn, rd, stream)
 	w.done.Add(1)
 	go w.run()
 	return w
 }
 
 // makeWriter returns a writer that does not run yet.
-func makeWriter(q *Queue, stream string) *writer {
-	return &writer{js: q.Conn.js, link: &q.Conn.link, stream: stream, replicas: &q.reader.replicas, acks: acks{nc: q.Conn.nc, link: &q.Conn.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{}), modes: flushModes{roundTrip: q.Conn.roundTrip}}
+func makeWriter(cn *Conn, rd *reader, stream string) *writer {
+	return &writer{js: cn.js, link: &cn.link, stream: stream, replicas: &rd.replicas, acks: acks{nc: cn.nc, link: &cn.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{}), modes: flushModes{roundTrip: cn.roundTrip}}
 }
 
 // put writes msg if its subject's last sequence is expect (0 = absent) and
@@ -226,33 +206,6 @@ func (w *writer) flushTogether(batch []*write) bool {
 	return true
 }
 
-func (r *write) finish(seq uint64, err error) {
-	r.seq, r.err = seq, err
-	close(r.done)
-}
-
-// fullCodes say that the broker has no room.
-var fullCodes = []jetstream.ErrorCode{codeStoreFailed, codeInsufficient, codeStorageExceeded}
-
-// passingCodes say that the cluster is busy for the moment, not that it has no
-// room.
-var passingCodes = []jetstream.ErrorCode{codeClusterNotAvailable, codeStreamOffline, codeTooManyRequests}
-
-// writeError classifies JetStream's answer to a conditional write.
-func writeError(err error) error {
-	var api *jetstream.APIError
-	switch {
-	case !errors.As(err, &api):
-		return fmt.Errorf("%w: %w", errUnconfirmed, err)
-	case api.ErrorCode == codeWrongLastSeq || api.ErrorCode == codeWrongLastSeqConstant:
-		return settle.ErrStale
-	case slices.Contains(passingCodes, api.ErrorCode):
-		return fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
-	default:
-		return fmt.Errorf("%w: %s (code %d)", settle.ErrStorage, api.Description, api.ErrorCode)
-	}
-}
-
 // cloneMsg copies msg without its batch headers, in case msg must be sent alone
 // later.
 func cloneMsg(msg *nats.Msg) *nats.Msg {
@@ -262,4 +215,42 @@ func cloneMsg(msg *nats.Msg) *nats.Msg {
 		c.Header[k] = v
 	}
 	return c
+}
+
+// failures counts the unconfirmed and refused writes to one stream. The writers
+// repeat all of them. A stale write is no failure.
+type failures struct {
+	refused, unconfirmed atomic.Uint64
+	// since is when the current run of unanswered writes began, in Unix
+	// nanoseconds; 0 = the last write was answered.
+	since atomic.Int64
+}
+
+// note counts the result of a write.
+func (f *failures) note(err error) {
+	switch {
+	case errors.Is(err, settle.ErrStorage):
+		f.refused.Add(1)
+	case errors.Is(err, errUnconfirmed):
+		f.unconfirmed.Add(1)
+		if !errors.Is(err, errLinkBroken) {
+			f.since.CompareAndSwap(0, time.Now().UnixNano())
+		}
+		return
+	}
+	f.since.Store(0)
+}
+
+// WriteFailures counts the writes to one stream that failed since Open.
+type WriteFailures struct {
+	// Refused counts writes for which the broker had no room, or its storage
+	// failed (settle.ErrStorage).
+	Refused uint64
+	// Unconfirmed counts writes that the broker did not answer, or that it was
+	// too busy for. They may have happened, and were looked up or repeated.
+	Unconfirmed uint64
+}
+
+func (f *failures) read() WriteFailures {
+	return WriteFailures{Refused: f.refused.Load(), Unconfirmed: f.unconfirmed.Load()}
 }

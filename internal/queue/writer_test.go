@@ -32,7 +32,7 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 	for i := range 100 {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	w := makeWriter(q, q.Conn.n.results)
+	w := makeWriter(q.Conn, q.reader, q.Conn.n.results)
 	require.True(t, w.flushTogether(batch))
 	for i, req := range batch {
 		require.NoError(t, req.err)
@@ -55,7 +55,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	for i := range 2 * firstBatch {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	w := makeWriter(q, q.Conn.n.results)
+	w := makeWriter(q.Conn, q.reader, q.Conn.n.results)
 	w.flush(batch)
 	require.Zero(t, w.batches.Load())
 	for i, req := range batch {
@@ -71,7 +71,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	batch := []*write{conditional(q, "B-1", 0), conditional(q, "B-1", 0), conditional(q, "B-2", 0)}
-	makeWriter(q, q.Conn.n.results).flush(batch)
+	makeWriter(q.Conn, q.reader, q.Conn.n.results).flush(batch)
 	require.NoError(t, batch[2].err)
 	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
 	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), settle.ErrStale)
@@ -90,7 +90,7 @@ func TestWhatReplacesTheOnlyCopyGoesSingly(t *testing.T) {
 		"three replicas": {openCluster(t, nodes, "a"), 2 * firstBatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, q := makeWriter(c.q, c.q.Conn.n.results), c.q
+			w, q := makeWriter(c.q.Conn, c.q.reader, c.q.Conn.n.results), c.q
 			w.modes.flushes = 4 // the next two are no samples
 			w.modes.each.add(time.Hour)
 			var old, mixed []*write

@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
+)
+
+// Part is one of the things at the broker that orderpost works with. Its values
+// are label values of a metric.
+type Part string
+
+// The parts.
+const (
+	PartIntents  Part = "intents"
+	PartResults  Part = "results"
+	PartLetters  Part = "dead_letters"
+	PartFleet    Part = "fleet"
+	PartWaiting  Part = "waiting"
+	PartJournal  Part = "journal"
+	PartConsumer Part = "consumer"
+)
+
+// streamSpec is a row of the table of streams.
+type streamSpec struct {
+	part   Part
+	config jetstream.StreamConfig
+	// precious says that nobody can make the content again. If the stream is lost, a person
+	// must restore it or accept the loss. Workers create other streams again.
+	precious bool
+}
+
+// title returns the name for people.
+func (s streamSpec) title() string {
+	if s.part == PartFleet {
+		return "bucket " + strings.TrimPrefix(s.config.Name, bucketPrefix)
+	}
+	return "stream " + s.config.Name
+}
+
+// streams is the table of the streams that an installation has. One loop creates, checks
+// and aligns them (ensureStreams).
+func (c Config) streams() []streamSpec {
+	n := c.names()
+	base := jetstream.StreamConfig{
+		Storage: jetstream.FileStorage, Replicas: c.Replicas, Discard: jetstream.DiscardNew,
+		Duplicates: 2 * time.Minute,
+		MaxMsgs:    -1, MaxBytes: -1, AllowDirect: true, AllowAtomicPublish: true,
+		MaxMsgsPerSubject: 1, MaxMsgSize: -1,
+	}
+	intents, results, dead, waiting, journal, bucket := base, base, base, base, base, base
+
+	intents.Name, intents.Description = n.intents, "orderpost: order intents"
+	intents.Subjects = []string{n.newPre + "*"}
+	intents.DiscardNewPerSubject = true // what is settled leaves in groups (R14), since each removal is an fsync
+	intents.MaxMsgs, intents.MaxBytes, intents.MaxMsgSize = c.MaxIntents, c.MaxBytes, settle.MaxIntentSize
+
+	results.Name, results.Description = n.results, "orderpost: last word on each order_no"
+	results.Subjects = []string{n.resPre + "*"}
+	results.AllowMsgTTL = true
+	results.DenyPurge = true // without its result an order may be posted again
+
+	dead.Name, dead.Description = n.dead, "orderpost: dead letters"
+	dead.Subjects = []string{n.deadPre + "*", n.deadPre + "*.tail.*"}
+
+	// The subjects of the waiting room name lane and import, but no order. So the broker
+	// counts what waits by lane and import without looking at messages, and a million
+	// waiting orders take no memory for subjects. What was moved leaves in groups, by
+	// purges (R13).
+	waiting.Name, waiting.Description = n.waiting, "orderpost: intents that wait for their turn or their time"
+	waiting.Subjects = []string{n.waitPre + "*.*", n.waitPre + "at.*.*.*.*.*"}
+	waiting.MaxMsgsPerSubject = -1
+	waiting.MaxMsgSize = settle.MaxIntentSize - waitingReserve
+
+	// Each entry of the journal has a subject of its own, so that a repeated write stores
+	// nothing twice and no entry takes the place of another.
+	journal.Name, journal.Description = n.journal, "orderpost: who did what"
+	journal.Subjects = []string{n.journalPre + ">"}
+	journal.DiscardNewPerSubject = true
+	journal.DenyDelete, journal.DenyPurge = true, true
+	journal.MaxMsgSize = MaxJournalEntry
+
+	// The bucket is a key-value bucket for its clients. It refuses roll-ups: one message
+	// with the header Nats-Rollup would delete every key, the fleet's hold included, and
+	// whoever may write a single key could send it.
+	bucket.Name, bucket.Description = bucketPrefix+n.bucket, "orderpost: fleet control"
+	bucket.Subjects = []string{"$KV." + n.bucket + ".>"}
+	bucket.AllowAtomicPublish = false
+	bucket.DenyDelete = true
+	bucket.MaxMsgSize = maxValue
+
+	return []streamSpec{
+		{PartIntents, intents, true},
+		{PartResults, results, true},
+		{PartLetters, dead, true},
+		{PartWaiting, waiting, true},
+		{PartJournal, journal, false}, // orders go on without it
+		{PartFleet, bucket, true},
+	}
+}
+
+// StreamNames returns the names of the streams that a worker creates, with that of
+// the bucket.
+func (c Config) StreamNames() (names []string) {
+	for _, s := range c.streams() {
+		names = append(names, s.config.Name)
+	}
+	return names
+}
+
+// wanted is the configuration that a stream is compared with: a person may bound the journal.
+func (s streamSpec) wanted(have jetstream.StreamConfig) jetstream.StreamConfig {
+	want := s.config
+	if s.part == PartJournal {
+		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
+	}
+	return want
+}
+
+// Difference is one field of a stream's configuration that differs from the
+// wanted one.
+type Difference struct {
+	Field      string
+	Have, Want any
+}
+
+// TopologyError is returned if a stream exists with a configuration that breaks
+// the promise. Nothing was changed.
+type TopologyError struct {
+	Stream      string
+	Differences []Difference
+}
+
+// Error lists the fields that differ.
+func (e *TopologyError) Error() string {
+	return fmt.Sprintf("stream %s is not as orderpost needs it (%s); nothing was changed. "+
+		"Use other names (ORDERPOST_PREFIX), or change the stream's configuration",
+		e.Stream, strings.Join(describe(e.Differences), "; "))
+}
+
+func describe(diffs []Difference) []string {
+	out := make([]string, len(diffs))
+	for i, d := range diffs {
+		out[i] = fmt.Sprintf("%s is %v, wanted %v", d.Field, d.Have, d.Want)
+	}
+	return out
+}
+
+// compareStream returns the differences that would break the promise, and those
+// that may be changed on a stream in use.
+func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference) {
+	check := func(list *[]Difference, field string, h, w any) {
+		if fmt.Sprint(h) != fmt.Sprint(w) {
+			*list = append(*list, Difference{field, h, w})
+		}
+	}
+	check(&unsafe, "subjects", have.Subjects, want.Subjects)
+	check(&unsafe, "retention", have.Retention, want.Retention)
+	check(&unsafe, "storage", have.Storage, want.Storage)
+	check(&unsafe, "discard", have.Discard, want.Discard)
+	check(&unsafe, "discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject)
+	check(&unsafe, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
+	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
+	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
+		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
+	} else if have.MaxMsgSize <= 0 {
+		check(&safe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
+	}
+	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
+	check(&unsafe, "sealed", have.Sealed, want.Sealed)
+	check(&unsafe, "deny_delete", have.DenyDelete, want.DenyDelete)
+	check(&unsafe, "mirror", have.Mirror != nil, want.Mirror != nil)
+	check(&unsafe, "sources", len(have.Sources), len(want.Sources)) // what another stream brings is stored on no condition (R1)
+	check(&unsafe, "subject_transform", have.SubjectTransform != nil, want.SubjectTransform != nil)
+	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
+	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
+	check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
+	if have.Metadata[roomKey] == "" {
+		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
+		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
+	}
+	if want.Replicas > have.Replicas { // a worker's default must not remove replicas
+		check(&safe, "num_replicas", have.Replicas, want.Replicas)
+	}
+	if want.DenyPurge { // JetStream cannot unset it on an existing stream
+		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
+	}
+	check(&safe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
+	check(&safe, "description", have.Description, want.Description)
+	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
+	return unsafe, safe
+}
+
+// roomKey in the intents stream's metadata says that a worker adapts the limits
+// of that stream to the free space on the embedded broker's disk. Other
+// programs do not change them.
+const roomKey = "orderpost.room"
+
+// MaxJournalEntry is the largest entry of the journal, in bytes with its subject. A page of the journal
+// reads hundreds of entries at once.
+const MaxJournalEntry = 64 << 10
