@@ -251,3 +251,46 @@ func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) ord
 	t.watch.Retrying(wait, false)
 	return t.wait(ctx, wait)
 }
+
+// denialDecision says what becomes of a denied order.
+type denialDecision uint8
+
+const (
+	denialHandBack denialDecision = iota // the pair is bad, or the submission must end
+	denialRetry                          // the pair may work: try again
+	denialReject                         // the pair works for other orders: this one is at fault
+)
+
+// awaitDenial waits until it is known whether the pair or the order is at fault. If no
+// other order tries the pair, the denied one must try it again itself.
+func (t *submission) awaitDenial(ctx context.Context, pair *pairState) denialDecision {
+	ctx, cancel := context.WithTimeout(ctx, denialWait)
+	defer cancel()
+	for {
+		gateChanged := t.gate.Changed()
+		left, trying := t.gate.SuspectWait(gate.BlockCredentials)
+		proven, fresh, changed := t.faults.provenSince(t.Order.OrderNo())
+		switch {
+		case fresh && proven >= denialProofs:
+			t.faults.forget(t.Order.OrderNo())
+			return denialReject
+		case fresh:
+			return denialRetry
+		case !t.keys.inUse(pair), t.gate.IsDraining():
+			return denialHandBack
+		case trying && left <= 0:
+			return denialRetry
+		}
+		due := make(<-chan time.Time)
+		if trying {
+			due = time.After(left)
+		}
+		select {
+		case <-changed:
+		case <-gateChanged:
+		case <-due:
+		case <-ctx.Done():
+			return denialHandBack
+		}
+	}
+}

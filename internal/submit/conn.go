@@ -22,6 +22,9 @@ type conn struct {
 	sending  sending
 }
 
+// pastDeadline is a deadline that ends every wait on a connection.
+var pastDeadline = time.Unix(1, 0)
+
 // await sets the connection's deadline to from + timeout, but at most until. Setting
 // a deadline is expensive, so await keeps one that is up to 1/64 of the timeout too
 // late.
@@ -140,6 +143,8 @@ var errWouldBlock error = wouldBlock{}
 
 type wouldBlock struct{}
 
-func (wouldBlock) Error() string   { return "nothing to read" }
-func (wouldBlock) Timeout() bool   { return true }
+func (wouldBlock) Error() string { return "nothing to read" }
+
+func (wouldBlock) Timeout() bool { return true }
+
 func (wouldBlock) Temporary() bool { return true }

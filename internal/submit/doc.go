@@ -14,7 +14,7 @@
 //	  Weigh            answer         is the answer about this order, and does its body bear the status out?
 //	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
 //	  Release          gate           returns the permit, with what the attempt showed
-//	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go)
+//	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go, waits.go)
 //
 // Two steps are packages of their own. [orderpost/internal/submit/gate] decides whether
 // an attempt may go out now. [orderpost/internal/submit/answer] decides what a response

@@ -22,54 +22,6 @@ type exchange struct {
 	reused bool
 }
 
-// pastDeadline is a deadline that ends every wait on a connection.
-var pastDeadline = time.Unix(1, 0)
-
-// exchange sends the request and reads the answer. It reports whether the connection
-// can be used again.
-func (c *client) exchange(ctx context.Context, conn *conn, r *request, until time.Time, x *exchange) (keep bool) {
-	conn.requests++
-	stop := func() bool { return true }
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, func() { _ = conn.Conn.SetDeadline(pastDeadline) })
-	}
-	defer func() {
-		if !stop() { // the request was canceled, or is being canceled
-			keep = false
-		}
-		if x.err != nil {
-			x.err = normalizeError(ctx, x.err)
-		}
-	}()
-	written, came := conn.socket.written, conn.socket.read
-	err, late := c.send(ctx, conn, r, until)
-	switch {
-	case err != nil && conn.socket.written == written:
-		x.phase, x.err = PhaseSend, err
-		return false
-	case err != nil:
-		x.phase, x.err = PhaseSent, err
-		return false
-	case late != nil:
-		x.phase, x.err = PhaseSent, late
-		return false
-	}
-	return c.read(ctx, conn, came, until, x)
-}
-
-func (c *client) send(ctx context.Context, conn *conn, r *request, until time.Time) (err, late error) {
-	buf := requestBuffers.Get().(*[]byte)
-	text, err := c.heads.append((*buf)[:0], r)
-	if err == nil {
-		err, late = conn.send(ctx, text, c.cfg.headerTimeout(), until)
-	}
-	if cap(text) <= maxKeptBuffer {
-		*buf = text
-		requestBuffers.Put(buf)
-	}
-	return err, late
-}
-
 // normalizeError turns timeouts into os.ErrDeadlineExceeded or ctx's error, which
 // causeReason knows.
 func normalizeError(ctx context.Context, err error) error {

@@ -30,6 +30,15 @@ type KeyPair struct {
 	Signer Signer
 }
 
+// mask shortens a key to what a person needs to tell keys apart: the first two and
+// the last two characters. It hides a short key completely.
+func mask(key string) string {
+	if len(key) < 12 {
+		return "****"
+	}
+	return key[:2] + "…" + key[len(key)-2:]
+}
+
 // String masks the key.
 func (p KeyPair) String() string { return mask(p.Key) }
 
@@ -110,7 +119,8 @@ func (c KeyConfig) Validate() error {
 }
 
 // keyName and secretName return the variables in use, for messages.
-func (c KeyConfig) keyName() string    { return settingName("API_KEY", c.KeyFile) }
+func (c KeyConfig) keyName() string { return settingName("API_KEY", c.KeyFile) }
+
 func (c KeyConfig) secretName() string { return settingName("API_SECRET", c.SecretFile) }
 
 func settingName(name, file string) string {

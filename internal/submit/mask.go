@@ -11,15 +11,6 @@ import (
 	"orderpost/internal/submit/answer"
 )
 
-// mask shortens a key to what a person needs to tell keys apart: the first two and
-// the last two characters. It hides a short key completely.
-func mask(key string) string {
-	if len(key) < 12 {
-		return "****"
-	}
-	return key[:2] + "…" + key[len(key)-2:]
-}
-
 // scrubber masks API keys in text from outside. An API may answer "unknown key
 // AK123…", and answers are recorded and logged. The scrubber finds a key in plain
 // text, escaped for JSON, URLs or HTML, and in Base64 or hex.
@@ -107,6 +98,3 @@ func (s *scrubber) Excerpt(text []byte, limit int) string {
 	const margin = 1024 // longer than a key in any form
 	return answer.Bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
 }
-
-// clean masks API keys in text that is recorded or logged.
-func (s *Submitter) clean(text string) string { return s.keys.scrub.Load().clean(text) }

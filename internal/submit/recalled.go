@@ -132,26 +132,3 @@ func (t *submission) holdForRule(ruleAt string) {
 
 // rulesAreReread ends the reason of a hold that a better rules file ends.
 const rulesAreReread = "The worker reads the ORDERPOST_RULES file again when it changes, and judges the answers that were called back again"
-
-// rulesEvery is how often the worker looks whether the rules file changed.
-const rulesEvery = time.Second
-
-// reloadRules reads the rules file again. If that fails, the rules stay, and the error is
-// logged once.
-func (s *Submitter) reloadRules() {
-	changed, err := s.rules.Reload()
-	if err != nil {
-		note := "going on with the old rules: " + err.Error()
-		if last := s.rulesNote.Swap(&note); last == nil || *last != note {
-			s.log.Error().Err(err).Msg("cannot read the rules file again; going on with the old rules")
-		}
-		return
-	}
-	if s.rulesNote.Swap(nil) != nil && !changed {
-		s.log.Info().Msg("the rules file is as it was when it was read last")
-	}
-	if changed {
-		s.log.Info().Int("rules", s.rules.Len()).Msg("rules file read again")
-		s.gate.RulesChanged()
-	}
-}
