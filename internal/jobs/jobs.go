@@ -38,7 +38,9 @@ func NewJobs(ctx context.Context) *Jobs {
 
 // Close stops the jobs and waits for them.
 func (j *Jobs) Close() {
+	j.mu.Lock() // no Start is between its look at the context and its job
 	j.stop()
+	j.mu.Unlock()
 	j.work.Wait()
 }
 

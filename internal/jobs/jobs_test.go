@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,4 +82,29 @@ func TestJobs(t *testing.T) {
 	jobs.Close()
 	_, err = jobs.Start(Spec{Kind: "late", Title: "Late", By: "bo"}, waits)
 	require.ErrorIs(t, err, ErrClosing)
+}
+
+// A job that starts while the registry closes is waited for, or does not start.
+func TestNoJobRunsAfterClose(t *testing.T) {
+	for range 3000 {
+		all := NewJobs(t.Context())
+		var closed atomic.Bool
+		late := make(chan bool, 1)
+		begin := make(chan struct{})
+		go func() {
+			<-begin
+			_, err := all.Start(Spec{}, func(context.Context, *Job) (any, error) {
+				late <- closed.Load()
+				return nil, nil
+			})
+			if err != nil {
+				require.ErrorIs(t, err, ErrClosing)
+				late <- false
+			}
+		}()
+		close(begin)
+		all.Close()
+		closed.Store(true)
+		require.False(t, <-late)
+	}
 }

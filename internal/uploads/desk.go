@@ -125,7 +125,9 @@ func (d *Desk) sweep() {
 
 // Close ends the desk.
 func (d *Desk) Close() {
+	d.mu.Lock() // no carryOut is between its look at the context and its work
 	d.stop()
+	d.mu.Unlock()
 	d.work.Wait()
 }
 

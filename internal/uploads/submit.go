@@ -35,6 +35,11 @@ func (d *Desk) Leave(id string) error {
 // carryOut takes the steps of a submitted upload. A step that cannot begin, because the
 // journal cannot be written or another upload has the same content, is tried again.
 func (d *Desk) carryOut(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return // Resume takes it up in the next process
+	}
 	d.work.Go(func() {
 		for pause := firstPause; d.ctx.Err() == nil; pause = min(2*pause, longestPause) {
 			done, err := d.step(id)
