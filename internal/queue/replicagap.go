@@ -120,26 +120,46 @@ func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap,
 // countOlder asks so many times, whichever replicas answer, how many messages a stream has
 // from before a moment, and how many late ones. The zero time means that all are older.
 func (cs *Census) countOlder(ctx context.Context, name string, reads int, before time.Time) (older, late counted, err error) {
+	return countOlder(reads, before, func(since time.Time) (uint64, error) { return cs.countAtSomeReplica(ctx, name, since) })
+}
+
+// countOlder counts by asking for all messages, and for the late ones before and after that.
+// Late ones come between two answers, many where answers are slow. So what is older is only
+// known to lie between two numbers, and a replica lacks some if it cannot have as many as
+// another one has at least.
+func countOlder(reads int, before time.Time, count func(since time.Time) (uint64, error)) (older, late counted, err error) {
+	lately := func() (n uint64, err error) {
+		if before.IsZero() {
+			return 0, nil
+		}
+		if n, err = count(before); err == nil {
+			late.add(n)
+		}
+		return n, err
+	}
+	after, err := lately()
+	if err != nil {
+		return older, late, err
+	}
 	for range reads {
-		all, err := cs.countAtSomeReplica(ctx, name, time.Time{})
+		earlier := after
+		all, err := count(time.Time{})
 		if err != nil {
 			return older, late, err
 		}
-		n := uint64(0)
-		if !before.IsZero() {
-			if n, err = cs.countAtSomeReplica(ctx, name, before); err != nil {
-				return older, late, err
-			}
+		if after, err = lately(); err != nil {
+			return older, late, err
 		}
-		late.add(n)
-		older.add(all - min(all, n))
+		older.between(all-min(all, max(earlier, after)), all-min(all, min(earlier, after)))
 	}
 	return older, late, nil
 }
 
 // counted sums up several counts.
 type counted struct {
-	any         bool
+	any bool
+	// least is the most that the smallest count may have been, most the least that the largest
+	// one was. So least may be the greater one.
 	least, most uint64
 	// fall is by how much a count was lower than one before it.
 	fall uint64
@@ -151,6 +171,14 @@ func (c *counted) add(n uint64) {
 	}
 	c.least, c.most = min(c.least, n), max(c.most, n)
 	c.fall = max(c.fall, c.most-n)
+}
+
+// between adds a count of which only bounds are known.
+func (c *counted) between(low, high uint64) {
+	if !c.any {
+		*c = counted{any: true, least: high, most: low}
+	}
+	c.least, c.most = min(c.least, high), max(c.most, low)
 }
 
 // countAtSomeReplica asks one replica, of the broker's choice, how many messages of at or

@@ -56,3 +56,34 @@ func TestOnlyWhatStaysGoneIsAGap(t *testing.T) {
 		})
 	}
 }
+
+// Where answers are slow, many records are written between two of them. That is no gap, and
+// what a replica lacks still is one.
+func TestSlowAnswersAreNoGap(t *testing.T) {
+	for name, lacks := range map[string]uint64{"healthy": 0, "damaged": 44} {
+		t.Run(name, func(t *testing.T) {
+			late, asked := uint64(300), 0
+			older, lately, err := countOlder(gapReads, time.Now(), func(since time.Time) (uint64, error) {
+				asked++
+				n := late
+				if since.IsZero() {
+					n += 1000
+					if asked%3 == 0 { // which replica answers changes
+						n -= lacks
+					}
+				}
+				if asked == 6 || asked == 13 { // the next answer is slow
+					late += 90
+				}
+				return n, nil
+			})
+			require.NoError(t, err)
+			require.EqualValues(t, 480, lately.most)
+			if lacks == 0 {
+				require.LessOrEqual(t, older.most, older.least)
+				return
+			}
+			require.EqualValues(t, lacks, older.most-older.least)
+		})
+	}
+}
