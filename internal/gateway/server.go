@@ -209,9 +209,8 @@ func (c Config) tls(report func(error)) (*tls.Config, error) {
 		return nil, err
 	}
 	conf.ClientAuth = tls.VerifyClientCertIfGiven
-	of := conf.Clone()
 	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		now := of.Clone()
+		now := conf.Clone()
 		now.ClientCAs = authorities.Get()
 		return now, nil
 	}

@@ -17,24 +17,23 @@ const certificateAge = 10 * time.Second
 // they change, so that a renewed certificate needs no restart. It is safe for concurrent use.
 type Certificate struct {
 	setting, certFile, keyFile string
-	report                     func(error)
 
 	mu     sync.Mutex
 	looked time.Time
 	text   []byte // of both files, as they were read last
 	pair   *tls.Certificate
-	said   string // what report was told last
+	teller teller
 }
 
 // OpenCertificate reads the files. Errors begin with setting, the name of the certificate's. report
 // is told once of files that changed and cannot be read, after which the last good certificate is
 // shown on, and of a certificate that is not valid now.
 func OpenCertificate(setting, certFile, keyFile string, report func(error)) (*Certificate, error) {
-	c := &Certificate{setting: setting, certFile: certFile, keyFile: keyFile, report: report}
+	c := &Certificate{setting: setting, certFile: certFile, keyFile: keyFile, teller: teller{report: report}}
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	c.say(c.invalid())
+	c.teller.say(c.invalid())
 	return c, nil
 }
 
@@ -44,24 +43,12 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	defer c.mu.Unlock()
 	if time.Since(c.looked) >= certificateAge {
 		if err := c.read(); err != nil {
-			c.say(fmt.Errorf("%w; the last good certificate is shown on", err))
+			c.teller.say(fmt.Errorf("%w; the last good certificate is shown on", err))
 		} else {
-			c.say(c.invalid())
+			c.teller.say(c.invalid())
 		}
 	}
 	return c.pair, nil
-}
-
-// say reports what is wrong, once.
-func (c *Certificate) say(wrong error) {
-	text := ""
-	if wrong != nil {
-		text = wrong.Error()
-	}
-	if text != c.said && wrong != nil {
-		c.report(wrong)
-	}
-	c.said = text
 }
 
 // invalid returns why clients refuse the certificate at this time, or nil.

@@ -66,3 +66,21 @@ func (f *File) read(take func([]byte) error) (changed bool, err error) {
 }
 
 func (f *File) named(err error) error { return fmt.Errorf("%s: %w", f.setting, err) }
+
+// teller tells once what is wrong, and again only after it was right or something else.
+type teller struct {
+	report func(error)
+	said   string // what report was told last
+}
+
+// say tells what is wrong; nil = nothing is.
+func (t *teller) say(wrong error) {
+	text := ""
+	if wrong != nil {
+		text = wrong.Error()
+	}
+	if text != t.said && wrong != nil {
+		t.report(wrong)
+	}
+	t.said = text
+}
