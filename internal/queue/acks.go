@@ -19,6 +19,7 @@ const (
 	maxWriteBytes = 4 << 20
 )
 
+// write is one conditional write, from put to its answer.
 type write struct {
 	msg      *nats.Msg
 	replaces bool // its condition names a message

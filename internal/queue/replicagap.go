@@ -166,10 +166,7 @@ type counted struct {
 }
 
 func (c *counted) add(n uint64) {
-	if !c.any {
-		*c = counted{any: true, least: n, most: n}
-	}
-	c.least, c.most = min(c.least, n), max(c.most, n)
+	c.between(n, n)
 	c.fall = max(c.fall, c.most-n)
 }
 
