@@ -93,7 +93,8 @@
 // A denial of a timestamp that the API's clock does not explain is about the clock
 // (mistimed.go). The order is tried again with another timestamp, or goes back to the
 // queue, and the block clock shuts this worker's gate until the clock is right. Such a
-// denial counts against neither the key nor the order.
+// denial counts against neither the key nor the order. While the two clocks are known to
+// differ, deadlines are judged by the API's (clock.go).
 //
 // # Budgets
 //
