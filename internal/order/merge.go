@@ -14,12 +14,14 @@ package order
 // A record about an older intent changes cur only by raising it to accepted. Doubt
 // is carried over: an outcome that claims "not created" becomes unknown if cur is
 // in doubt. An intent whose body differs from the accepted one ends as a conflict
-// in the accepted record.
+// in the accepted record, and the record is about it if its body turns out to be the
+// accepted one.
 func Merge(cur, mine *Record) *Record {
 	next := mergeWords(cur, mine)
 	if next != nil && cur != nil {
 		next.Interventions = cur.Interventions
 		next.Conflicts = joinConflicts(next.BodyHash, cur.Conflicts, next.Conflicts)
+		next.confirmLast(cur)
 		next.Moved = movedBefore(cur, next)
 	}
 	return next

@@ -201,6 +201,33 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 	requireBalanced(t, b)
 }
 
+// As above, but the repetition came after the person's word, and its worker dies before its
+// acknowledgement: the intent is delivered again when the API has answered.
+func TestR11AConflictThatTheAPIAcceptedIsCountedOnce(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b)
+	correctionInDoubt(t, b)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3", Batch: "b3"})
+	d := pull(t, b, 1)[0]
+	require.Equal(t, settle.WorkConflict, d.Work)
+	real := d.ExportAnswer()
+	d.ExportSetAnswer(deafAnswer{})
+	_, err = b.Worker.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	requireNames(t, b, "i3", "b3")
+	d.ExportSetAnswer(real)
+	d = again(t, d, b)
+	require.Equal(t, settle.WorkSettled, d.Work)
+	require.NoError(t, b.Worker.Complete(t.Context(), d))
+	requireDrained(t, b)
+	requireNoLetter(t, b, "A-1")
+	requireBalanced(t, b)
+}
+
 // The correction can never be sent, and its first worker gives it back. The doubt is about
 // the first body.
 func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
