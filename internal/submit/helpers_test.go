@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		serveBenchAPI(scheme)
 		return
 	}
+	patient.Bubbles()
 	patient.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean")) // of its own client, in the benchmark
 }
 
