@@ -62,6 +62,22 @@ func TestStrayAcceptancesAreNobodys(t *testing.T) {
 	}
 }
 
+// Of two answers to one request, either may be another request's: not even a refusal is believed.
+func TestARefusalWithAnAnswerBehindItIsInDoubt(t *testing.T) {
+	for _, status := range []string{"400 X", "429 X"} {
+		eachWay(t, func(t *testing.T, w *way) {
+			s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+				for s.read(r) {
+					io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+				}
+			})
+			x, j := w.client(t, s.url(), nil).try(t)
+			answer.NewEvidence(zerolog.Nop()).Weigh(&x.answer, &j)
+			require.Equal(t, order.Unsure, j.Verdict, j.Reason)
+		})
+	}
+}
+
 func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
 	eachWay(t, func(t *testing.T, w *way) {
 		s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {

@@ -69,6 +69,7 @@ func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Ti
 	}
 	if x.err == nil {
 		x.err = checkEnd(resp, from, length, x.answer.Body)
+		x.answer.Stray = x.answer.Stray || errors.Is(x.err, errBehind)
 	}
 	if x.answer.Complete = x.err == nil; !x.answer.Complete {
 		x.phase = PhaseCut

@@ -24,8 +24,8 @@ type Answer struct {
 	// Complete says that the whole body was read and decoded.
 	Complete bool
 
-	// Stray says that the answer arrived before the request was sent. It belongs
-	// to another request.
+	// Stray says that the answer arrived before the request was sent, or that another one
+	// follows it: it may be that of another request.
 	Stray bool
 
 	orderNo  string // the order number that was sent; "" = not known

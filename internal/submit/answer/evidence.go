@@ -59,8 +59,8 @@ func kindOf(a *Answer, status int) uint64 {
 func (e *Evidence) Weigh(a *Answer, j *Judgement) {
 	switch {
 	case a.Stray:
-		*j = Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: "the answer was there before the request was sent",
-			Detail: "it answers another request; its connection was closed"}
+		*j = Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: "the answer may be another request's",
+			Detail: "it was there before the request was sent, or more follows it; its connection was closed"}
 	case j.Verdict != order.Unsure && !j.otherOrderNo && a.AboutAnother(j.Verdict == order.Accepted):
 		*j = e.judgeOther(a, j)
 	case j.Verdict == order.Accepted:
