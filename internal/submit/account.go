@@ -39,7 +39,7 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 		}
 		return accountDown, s.clean(detail)
 	}
-	s.clock.observe(x.answer.Header, x.sent, x.ended, false)
+	s.clock.observe(&x.answer, x.sent, x.ended, false)
 	status := x.answer.Status
 	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
 	if status >= http.StatusBadRequest && len(x.answer.Body) > 0 {
@@ -63,10 +63,11 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 }
 
 // Preflight asks for the account before the first order. The first pair whose key
-// the API accepts becomes the active one. The error wraps [ErrDenied] or
-// [ErrUnreachable], or is the context's cause.
+// the API accepts becomes the active one. If the answer says that the clock is wrong, a second
+// one must say so, too. The error wraps [ErrDenied] or [ErrUnreachable], or is the context's
+// cause.
 func (s *Submitter) Preflight(ctx context.Context) error {
-	for {
+	for again := false; ; {
 		p := s.keys.use()
 		state, detail := s.askAccount(ctx, p)
 		if err := ctx.Err(); err != nil {
@@ -74,6 +75,10 @@ func (s *Submitter) Preflight(ctx context.Context) error {
 		}
 		switch state {
 		case accountOK:
+			if s.clock.contradicted() && !again {
+				again = true
+				continue
+			}
 			s.log.Debug().Stringer("key", p.KeyPair).Msg("API key works")
 			return nil
 		case accountDown:

@@ -74,7 +74,8 @@ const (
 // The estimate is the middle of the intersection of the last 64 intervals. An interval
 // that contradicts them shows that somebody set a clock, or that a cache or another
 // server answered. The second one in a row that says so replaces what it contradicts,
-// and the first one does if the API refused the timestamp.
+// and the first one does if the API refused the timestamp. Until there are any, the clocks
+// are taken to be within the limit of each other.
 type clock struct {
 	mode  ClockMode
 	limit time.Duration // the smallest difference that causes a warning
@@ -133,8 +134,8 @@ func (c *clock) now() time.Time {
 
 // deadlines returns the present time by which deadlines are judged: this machine's, or the
 // API's while the two are certainly further apart than the limit. An order must not expire
-// because this machine's clock is ahead. After a jump of it the wall clock counts until the
-// next answer: then it may just have been put right, or the machine was suspended.
+// because this machine's clock is ahead. After a jump of it the wall clock counts until
+// answers agree again: then it may just have been put right, or the machine was suspended.
 func (c *clock) deadlines() time.Time {
 	now := time.Now()
 	c.mu.Lock()
@@ -157,9 +158,9 @@ func (c *clock) estimate() ClockEstimate {
 
 // observe adds an answer's Date to the estimate. refused says that the API refused the
 // timestamp: then this one answer outweighs earlier ones.
-func (c *clock) observe(h http.Header, sent, received time.Time, refused bool) {
-	date, ok := dateOf(h, sent, received)
-	if !ok {
+func (c *clock) observe(a *answer.Answer, sent, received time.Time, refused bool) {
+	date, ok := dateOf(a.Header, sent, received)
+	if !ok || a.Stray || a.Status/100 != 2 && a.Status/100 != 4 || a.Status == http.StatusProxyAuthRequired { // others may be those of who stands between
 		return
 	}
 	s := clockSample{low: date.Sub(received), high: date.Add(time.Second).Sub(sent)}
@@ -168,10 +169,11 @@ func (c *clock) observe(h http.Header, sent, received time.Time, refused bool) {
 	if c.setSince(received) {
 		c.samples, c.odd = nil, nil // they are about the clock as it was
 	}
-	agrees := len(c.samples) == 0
-	if !agrees {
-		_, agrees = s.and(clockSample{c.est.Offset - c.est.Error, c.est.Offset + c.est.Error})
+	known := clockSample{-c.limit, c.limit}
+	if len(c.samples) > 0 {
+		known = clockSample{c.est.Offset - c.est.Error, c.est.Offset + c.est.Error}
 	}
+	_, agrees := s.and(known)
 	switch {
 	case agrees:
 		if c.odd = nil; !refused && len(c.samples) > 0 && received.Sub(c.last) < clockEvery {
@@ -191,6 +193,13 @@ func (c *clock) observe(h http.Header, sent, received time.Time, refused bool) {
 	c.last, c.wall, c.odd = received, received.Round(0), nil
 	c.take(s)
 	c.warn()
+}
+
+// contradicted reports whether the last answer contradicts what is known.
+func (c *clock) contradicted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.odd != nil
 }
 
 // dateOf returns the API's clock as an answer tells it.

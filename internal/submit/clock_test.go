@@ -10,12 +10,19 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/submit/answer"
 )
 
 // serverClock answers with Date headers of a clock that is off.
 type serverClock struct {
 	off time.Duration
 	rnd *rand.Rand
+}
+
+// dated returns an answer with a Date.
+func dated(date string) *answer.Answer {
+	return &answer.Answer{Status: http.StatusCreated, Header: http.Header{"Date": {date}}}
 }
 
 // ask makes one exchange in simulated time and tells the clock of it.
@@ -25,7 +32,7 @@ func (s serverClock) ask(c *clock) {
 	time.Sleep(there)
 	date := time.Now().Add(s.off).UTC().Format(http.TimeFormat) // cut to the second
 	time.Sleep(time.Duration(s.rnd.IntN(50)) * time.Millisecond)
-	c.observe(http.Header{"Date": {date}}, sent, time.Now(), false)
+	c.observe(dated(date), sent, time.Now(), false)
 	time.Sleep(time.Duration(300+s.rnd.IntN(700)) * time.Millisecond)
 }
 
@@ -54,9 +61,23 @@ func TestOneLiarDoesNotMoveTheClock(t *testing.T) {
 		for range 30 {
 			s.ask(c)
 		}
-		lie := http.Header{"Date": {time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}}
-		c.observe(lie, time.Now(), time.Now(), false)
+		c.observe(dated(time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)), time.Now(), time.Now(), false)
 		require.InDelta(t, 5, c.estimate().Offset.Seconds(), 0.5)
+	})
+}
+
+// The first answer alone moves nothing, either.
+func TestTheFirstLiarDoesNotMoveTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockServer, 2*time.Second, zerolog.Nop())
+		c.observe(dated(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), time.Now(), time.Now(), false)
+		require.True(t, c.contradicted())
+		require.Equal(t, time.Now(), c.deadlines())
+		require.Equal(t, time.Now(), c.now())
+		s := serverClock{0, rand.New(rand.NewPCG(1, 2))}
+		s.ask(c)
+		require.False(t, c.contradicted())
+		require.Less(t, c.estimate().Offset.Abs(), time.Second)
 	})
 }
 
@@ -111,8 +132,8 @@ func TestOneOfSeveralServersIsWrong(t *testing.T) {
 	})
 }
 
-// The first answer after this machine's own clock was set counts alone: the earlier ones
-// were measured by another clock.
+// Answers before this machine's own clock was set do not count: they were measured by another
+// clock.
 func TestThisMachinesClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(ClockLocal, 2*time.Second, zerolog.Nop())
@@ -136,8 +157,7 @@ func TestARefusedTimestampCountsAtOnce(t *testing.T) {
 		for range 10 {
 			s.ask(c)
 		}
-		h := http.Header{"Date": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}
-		c.observe(h, time.Now(), time.Now(), true)
+		c.observe(dated(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), time.Now(), time.Now(), true)
 		require.InDelta(t, 3600, c.estimate().Offset.Seconds(), 1)
 	})
 }
@@ -147,9 +167,15 @@ func TestAnswersThatTellNothingOfTheClock(t *testing.T) {
 	date := now.UTC().Format(http.TimeFormat)
 	c := newClock(ClockServer, time.Hour, zerolog.Nop())
 	for _, h := range []http.Header{{}, {"Date": {"soon"}}, {"Date": {date}, "Age": {"100"}}} {
-		c.observe(h, now, now, false)
+		c.observe(&answer.Answer{Status: http.StatusCreated, Header: h}, now, now, false)
 	}
-	c.observe(http.Header{"Date": {date}}, now.Add(-10*time.Second), now, false)
+	for _, status := range []int{301, 407, 502, 503} { // of who stands between, perhaps
+		a := dated(now.Add(3 * time.Hour).UTC().Format(http.TimeFormat))
+		a.Status = status
+		c.observe(a, now, now, false)
+		c.observe(a, now, now, false)
+	}
+	c.observe(dated(date), now.Add(-10*time.Second), now, false)
 	require.Zero(t, c.estimate().Samples)
 	require.InDelta(t, time.Now().UnixMilli(), c.stamp(0), 1000)
 }

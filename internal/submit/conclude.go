@@ -15,7 +15,7 @@ import (
 func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *exchange, f attemptFacts) order.End {
 	j := t.judge(x)
 	mistimed := t.mistimed(x, &j)
-	t.clock.observe(x.answer.Header, x.sent, x.ended, mistimed)
+	t.clock.observe(&x.answer, x.sent, x.ended, mistimed)
 	again := mistimed && t.stampAgain(x, &j)
 	t.record(x, &j)
 	event := AttemptEvent{
