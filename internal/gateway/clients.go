@@ -203,10 +203,11 @@ func (c *client) may(s Scope) bool {
 	return slices.Contains(c.scopes, s) || s == Read && slices.Contains(c.scopes, ReadAll)
 }
 
-// sees reports whether the client may know of this submission. If so many orders wait
-// that nobody looks for one of them, only its id tells whose it is.
+// sees reports whether the client may know of this submission. Its id alone tells whose it is if
+// so many orders wait that nobody looks for one of them, and if the order was accepted before: its
+// result keeps the source of the first submission.
 func (c *client) sees(o door.Outcome) bool {
-	return c.may(ReadAll) || o.Source == c.name || c.owns(o.Source) || o.Source == "" && o.Pending && c.owns(o.ID)
+	return c.may(ReadAll) || o.Source == c.name || c.owns(o.Source) || c.owns(o.ID) && (o.Source == "" || !o.Pending)
 }
 
 // owns reports whether a submission's id, or the source of an order that came in a file,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"orderpost/internal/door"
@@ -122,10 +123,14 @@ func (c *call) hint(p *problem, last *order.Record) {
 // submission of the order_no.
 func (c *call) submissions() []string {
 	given := c.query.Get("submission")
-	if given == "" || c.client.owns(given) {
-		return []string{given}
+	if given == "" {
+		return []string{""}
 	}
-	return []string{submissionID(c.client.name, given, nil), given}
+	ids := []string{submissionID(c.client.name, given, nil), given}
+	if c.client.owns(given) { // a receipt's, most likely
+		slices.Reverse(ids)
+	}
+	return ids
 }
 
 // wait reads the parameter wait; 0 = there is none.

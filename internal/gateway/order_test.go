@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -106,6 +108,60 @@ func TestAClientSeesItsOwnOrders(t *testing.T) {
 		require.Len(t, lines.got, sees, name)
 		require.EqualValues(t, 2, lines.next, "%s goes on behind what it does not see", name)
 	}
+}
+
+// TestTwoClientsBringTheSameOrder: it is accepted, and the second learns so of its own submission.
+func TestTwoClientsBringTheSameOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) {
+		o.Clients = clientsFile(t, map[string][]Scope{"shop": {Submit, Read}, "rival": {Submit, Read}})
+	})
+	as := func(name, method, path, body string) answer {
+		return r.do(method, path, body, "Authorization", bearer(name), "Idempotency-Key", "1")
+	}
+	receipts := map[string]string{}
+	for _, name := range []string{"shop", "rival"} {
+		a := as(name, "POST", "/v1/orders", body("A"))
+		require.Equal(t, http.StatusCreated, a.status, a.text)
+		receipts[name] = a.header.Get("Location")
+		r.settle(1)
+		require.Eventually(t, func() bool { return r.worker.Trimmer.Trim(t.Context()) == nil && r.stored() == 0 }, patience, 5*time.Millisecond)
+		o := as(name, "GET", receipts[name], "").outcome(t)
+		require.Equal(t, []string{name + ":1", "accepted", "yes"}, []string{o.Submission, o.Outcome, o.Created})
+		require.Len(t, outcomes(t, as(name, "GET", "/v1/outcomes", "").text).got, 1, name)
+	}
+	require.Contains(t, as("shop", "GET", receipts["shop"], "").problem(t).Detail, `the last word on the order_no is about another one, and is "accepted"`)
+	require.Equal(t, "accepted", as("shop", "GET", "/v1/orders/A", "").outcome(t).Outcome)
+}
+
+// TestAKeyThatLooksLikeAReceipt is found by itself.
+func TestAKeyThatLooksLikeAReceipt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Idempotency-Key", "local:1").status)
+	for _, id := range []string{"local:1", "local:local:1"} {
+		require.Equal(t, "local:local:1", r.do("GET", "/v1/orders/A?submission="+id, "").outcome(t).Submission)
+	}
+}
+
+// TestClientsThatEndTheirSide of the connection behind the request get their receipts.
+func TestClientsThatEndTheirSide(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 50 { // the door notices most of them before the order is stored
+		text := body(fmt.Sprint("A-", i))
+		conn, err := net.Dial("tcp", strings.TrimPrefix(r.URL(), "http://"))
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, resp.StatusCode)
+		require.NoError(t, resp.Body.Close())
+	}
+	require.Equal(t, 50, r.stored())
 }
 
 // TestWithdrawing an order answers what became of it.

@@ -156,7 +156,7 @@ func (r *rig) try(method, path string, body io.Reader, headers ...string) (a ans
 
 func body(no string) string { return fmt.Sprintf(`{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
 
-// settle settles the next n deliveries as accepted.
+// settle settles the next n deliveries as accepted, now or before.
 func (r *rig) settle(n int) {
 	r.t.Helper()
 	for done, began := 0, time.Now(); done < n; {
@@ -164,7 +164,12 @@ func (r *rig) settle(n int) {
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				rep := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-				_, err := r.worker.Worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+				var err error
+				if d.Work == settle.WorkRepeat {
+					_, err = r.worker.Worker.Repeat(r.t.Context(), d)
+				} else {
+					_, err = r.worker.Worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+				}
 				require.NoError(r.t, err)
 				d.Release()
 				done++

@@ -52,7 +52,7 @@ func (c *call) body() ([]byte, *problem) {
 
 // store stores one order and answers once the broker confirmed it.
 func (c *call) store(o door.Order) error {
-	ctx, cancel := context.WithTimeout(c.Context(), c.s.storeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), c.s.storeTimeout) // a client that has ended its side ends the request's own
 	defer cancel()
 	span := c.traced(&o)
 	r, err := c.s.door.Submit(ctx, o)
