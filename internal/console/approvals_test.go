@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,14 +32,21 @@ func approvers(t *testing.T, names ...string) string {
 	return path
 }
 
+// writeApprovers writes the file, or takes who is not named out of it.
 func writeApprovers(t *testing.T, path string, names ...string) {
 	t.Helper()
 	rights := map[string]string{"anna": "importer+approve", "bob": "operator+approve", "carol": "importer", "dora": "importer+approve", "emil": "operator+resubmit-unknown+approve"}
+	was, _ := os.ReadFile(path) // there is none at first
+	lines := strings.Split(string(was), "\n")
 	var text strings.Builder
 	for _, name := range names {
-		hash, err := bcrypt.GenerateFromPassword([]byte(strings.Repeat(name, 3)), bcrypt.MinCost)
-		require.NoError(t, err)
-		fmt.Fprintf(&text, "%s:%s:%s\n", name, rights[name], hash)
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, name+":") })
+		if at < 0 {
+			hash, err := bcrypt.GenerateFromPassword([]byte(strings.Repeat(name, 3)), bcrypt.MinCost)
+			require.NoError(t, err)
+			at, lines = len(lines), append(lines, fmt.Sprintf("%s:%s:%s", name, rights[name], hash))
+		}
+		text.WriteString(lines[at] + "\n")
 	}
 	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
 }
@@ -46,7 +54,7 @@ func writeApprovers(t *testing.T, path string, names ...string) {
 // approving sets the rule and lets a worker feed.
 func (r *rig) approving(rule string) {
 	r.Helper()
-	approvals.KeepRule(r.T.Context(), r.worker, rule, "w0", "test", zerolog.Nop())
+	approvals.SetRule(r.T.Context(), r.worker, rule, "w0", "test", zerolog.Nop())
 	f := room.New(room.Options{Queue: r.worker, Fleet: fleet.New(r.worker), Name: "w1", Log: zerolog.Nop()})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.T.Context()))
 	carrier := approvals.Carrier{Queue: r.worker, Journal: journal.New(r.worker, "orderpost worker", "test"), Log: zerolog.Nop(), Now: time.Now, Leads: f.Leads}

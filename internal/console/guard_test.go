@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // patience is how long a test waits for something that takes milliseconds.
@@ -140,6 +141,12 @@ func TestLogin(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(users, []byte(strings.Replace(string(text), "viewer:viewer:", "viewer:importer:", 1)), 0o600))
 	require.Contains(t, b.open(http.StatusOK, "/"), "Password", "another role needs another login")
+
+	b = r.as("importer")
+	hash, err := bcrypt.GenerateFromPassword([]byte("importerimporterimporter"), bcrypt.MinCost) // even the same one
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(users, fmt.Appendf(nil, "importer:importer:%s\n", hash), 0o600))
+	require.Contains(t, b.open(http.StatusOK, "/"), "Password", "another password needs another login")
 }
 
 // TestPasswordsAreNotGuessed: a name and an address have ten tries.

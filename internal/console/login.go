@@ -175,8 +175,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) *session {
 	case found != nil && found.How == "proxy" && !named:
 		return nil
 	case found != nil && found.How == "login":
-		if u, known := s.users.find(found.Name); !known || u.rights != found.Rights {
-			return nil // who was taken out of the file, or got another role, logs in again
+		if u, known := s.users.find(found.Name); !known || u != (user{found.Rights, found.hash}) {
+			return nil // who was taken out of the file, or got another role or password, logs in again
 		}
 	}
 	return found
@@ -256,13 +256,13 @@ func (v *visit) logIn() error {
 	case <-v.Context().Done():
 		return nil
 	}
-	rights, right := v.s.users.check(name, password)
+	u, right := v.s.users.check(name, password)
 	<-lane
 	if !right {
 		v.s.log.Warn().Str("name", name).Str("from", from).Msg("a login was refused")
 		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: "This name and password do not belong together."})
 	}
-	v.begin(Person{Name: name, Rights: rights, How: "login"})
+	v.begin(Person{Name: name, Rights: u.rights, How: "login", hash: u.hash})
 	v.remember(name)
 	return v.done(local(v.PostFormValue("back")), "")
 }

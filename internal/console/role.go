@@ -70,4 +70,6 @@ type Person struct {
 	Rights
 	// How says how the name is known: "link", "login" or "proxy".
 	How string
+	// hash is that of the password of a login.
+	hash string
 }

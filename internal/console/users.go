@@ -164,12 +164,12 @@ var noHash = sync.OnceValue(func() []byte {
 })
 
 // check reports whether the password is the person's.
-func (f *userFile) check(name, password string) (Rights, bool) {
+func (f *userFile) check(name, password string) (user, bool) {
 	u, found := f.find(name)
 	hash := []byte(u.hash)
 	if !found || u.hash == byProxy {
 		found, hash = false, noHash()
 	}
 	right := bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil
-	return u.rights, found && right
+	return u, found && right
 }
