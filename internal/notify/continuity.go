@@ -36,15 +36,25 @@ func resume(ctx context.Context, q *queue.Queue, read Position) (from Position, 
 	return from, nil
 }
 
-// beginning returns the position of a fleet's first sender.
-func beginning(ctx context.Context, q *queue.Queue, oldest bool) (Position, error) {
+// clocksApart is how far the clock of a worker, which says when the bucket was made, may be from
+// the broker's, which says when results were stored.
+const clocksApart = time.Minute
+
+// beginning returns the position of a fleet's first sender. lost says that there may have been
+// one before: the bucket is younger than the results, so it was lost, with that one's position.
+// Then all that is kept is sent.
+func beginning(ctx context.Context, q *queue.Queue, oldest bool) (p Position, lost bool, err error) {
 	state, err := q.Results().State(ctx)
 	if err != nil {
-		return Position{}, err
+		return p, false, err
 	}
-	p := Position{Created: state.Created}
-	if !oldest {
+	born, err := q.Bucket().Born(ctx)
+	if err != nil {
+		return p, false, err
+	}
+	p, lost = Position{Created: state.Created}, state.Messages > 0 && state.FirstTime.Before(born.Add(-clocksApart))
+	if !oldest && !lost {
 		p.Seq, p.At = state.LastSeq, state.LastTime
 	}
-	return p, nil
+	return p, lost, nil
 }

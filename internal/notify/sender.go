@@ -97,7 +97,13 @@ func (s *Sender) describe() fleet.Door {
 
 // lead sends for as long as this process may. It returns false if another one does.
 func (s *Sender) lead(ctx context.Context) (bool, error) {
-	held, err := s.lease.acquire(ctx, func(ctx context.Context) (Position, error) { return beginning(ctx, s.queue, s.oldest) })
+	held, err := s.lease.acquire(ctx, func(ctx context.Context) (Position, error) {
+		p, lost, err := beginning(ctx, s.queue, s.oldest)
+		if lost && !s.oldest {
+			s.log.Warn().Msg("the fleet's bucket was lost, and with it how far outcomes were sent: all that are kept are sent, some perhaps again")
+		}
+		return p, err
+	})
 	if err != nil || !held {
 		return false, err
 	}

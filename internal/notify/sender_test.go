@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -192,7 +194,7 @@ func TestTakeover(t *testing.T) {
 	e, b := newEndpoint(t), newLedger(t, q)
 	first, second := newTestSender(t, q, e.URL), newTestSender(t, openQueue(t, s), e.URL)
 	ctx, kill := context.WithCancel(t.Context())
-	held, err := first.lease.acquire(ctx, func(ctx context.Context) (Position, error) { return beginning(ctx, q, true) })
+	held, err := first.lease.acquire(ctx, func(ctx context.Context) (Position, error) { p, _, err := beginning(ctx, q, true); return p, err })
 	require.NoError(t, err)
 	require.True(t, held)
 	run(t, second)
@@ -438,12 +440,35 @@ func TestTheBucketIsLost(t *testing.T) {
 	e.await(t, map[string]string{"A-1": "accepted"})
 }
 
+// TestTheBucketIsLostWithThePosition, while nobody sends: the next sender tells all that is kept.
+func TestTheBucketIsLostWithThePosition(t *testing.T) {
+	t.Parallel()
+	server := startBroker(t)
+	q := openQueue(t, server)
+	e, b := newEndpoint(t), newLedger(t, q)
+	b.put("A-1", "accepted")
+	nc, err := nats.Connect(server.URL, nats.Token(server.Token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	bucket, err := js.Stream(t.Context(), "KV_ORDERPOST")
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteStream(t.Context(), "KV_ORDERPOST"))
+	made := bucket.CachedInfo().Config
+	made.Metadata["orderpost.born"] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano) // A-1 is an hour older
+	_, err = js.CreateStream(t.Context(), made)
+	require.NoError(t, err)
+	run(t, newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow }))
+	e.await(t, map[string]string{"A-1": "accepted"})
+}
+
 // A sender whose write was stored without a confirmation keeps the lease.
 func TestAnUnconfirmedRenewalIsOurs(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
 	s := newTestSender(t, q, "http://127.0.0.1:1")
-	held, err := s.lease.acquire(t.Context(), func(ctx context.Context) (Position, error) { return beginning(ctx, q, true) })
+	held, err := s.lease.acquire(t.Context(), func(ctx context.Context) (Position, error) { p, _, err := beginning(ctx, q, true); return p, err })
 	require.NoError(t, err)
 	require.True(t, held)
 	_, err = q.Bucket().Swap(t.Context(), senderKey, s.lease.mine, s.lease.revision)

@@ -46,6 +46,15 @@ var ErrNoKey = errors.New("no such key")
 // Name returns the bucket's name.
 func (b *Bucket) Name() string { return b.conn.n.bucket }
 
+// Born returns when the bucket was made, also after it was restored from a backup.
+func (b *Bucket) Born(ctx context.Context) (time.Time, error) {
+	stream, err := b.reader.stream(ctx, b.stream())
+	if err != nil {
+		return time.Time{}, err
+	}
+	return bornAt(stream.CachedInfo()), nil
+}
+
 // stream returns the name of the stream that stores the bucket.
 func (b *Bucket) stream() string { return bucketPrefix + b.conn.n.bucket }
 

@@ -54,8 +54,8 @@ type StreamState struct {
 	FirstSeq, LastSeq uint64
 	// Deleted counts the sequences between FirstSeq and LastSeq that are gone.
 	Deleted int
-	// LastTime is when the message LastSeq was stored.
-	LastTime time.Time
+	// FirstTime and LastTime are when the messages FirstSeq and LastSeq were stored.
+	FirstTime, LastTime time.Time
 	// Created is when the broker created the stream.
 	Created time.Time
 }
@@ -71,7 +71,7 @@ func (s Stream) State(ctx context.Context) (StreamState, error) {
 
 func stateOf(info *jetstream.StreamInfo) StreamState {
 	return StreamState{Messages: info.State.Msgs, FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
-		Deleted: info.State.NumDeleted, LastTime: info.State.LastTime, Created: info.Created}
+		Deleted: info.State.NumDeleted, FirstTime: info.State.FirstTime, LastTime: info.State.LastTime, Created: info.Created}
 }
 
 // Token returns the last token of the message's subject, under which it is
