@@ -84,7 +84,7 @@ func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace 
 	_, err := journal.All(ctx, q, journal.Query{}, func(i journal.Item) bool {
 		switch {
 		case i.Kind == journal.Approve || i.Kind == journal.Refuse:
-			if decided[i.ID] = i; i.Kind == journal.Approve && i.Result != nil && i.Result.End == journal.Done {
+			if decided[i.ID] = i; i.Kind == journal.Approve && (i.Result == nil || i.Result.End != journal.Failed) { // its effect may have come before a full disk
 				approved[i.Details["act"]] = append(approved[i.Details["act"]], i.Actor.Name)
 			}
 		case i.Kind == journal.Rule && i.Result != nil && i.Result.End == journal.Done && i.Details["to"] == rule.String():

@@ -288,7 +288,7 @@ func (c *Carrier) do(ctx context.Context, item *journal.Item, a *books.Approval)
 		case gone > 0:
 			r.Error = fmt.Sprintf("%d changed since it was asked for, or an earlier run did it and was cut off", gone)
 		case tally.Matching() == 0:
-			r.Error = "none of the dead letters that it is about is left"
+			r.Error = "none of the dead letters that it is about is left, or an earlier run did it and was cut off"
 		}
 		return r, nil
 	}

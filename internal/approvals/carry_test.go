@@ -246,6 +246,9 @@ func TestAnActLeavesAloneWhatChanged(t *testing.T) {
 func TestAHigherLimitWaits(t *testing.T) {
 	r := newActRig(t)
 	control := fleet.New(r.q)
+	v, err := control.Read(t.Context())
+	require.NoError(t, err)
+	require.False(t, v.Lowers(&fleet.Limit{PerSecond: 1}), "no worker is there to say what the limit is")
 	limit := func(text string) journal.About {
 		return journal.About{Kind: journal.Limit, Details: map[string]string{"limit": text}}
 	}
@@ -268,7 +271,7 @@ func TestAHigherLimitWaits(t *testing.T) {
 	}
 	id := r.asks(limit("50/s"), login("anna"))
 	require.Equal(t, "limit 50/s, now 10/s", r.waiting()[id].Why)
-	_, err := r.approvesAct(id, login("bob"))
+	_, err = r.approvesAct(id, login("bob"))
 	require.NoError(t, err)
 	r.carries()
 	require.InDelta(t, 50, now(), 0)
@@ -412,7 +415,7 @@ func TestAnActSurvivesKills(t *testing.T) {
 func TestARuleThatEndsWhileAnActWaits(t *testing.T) {
 	r := newActRig(t, "A-1")
 	id := r.asks(resolveA1, login("anna"))
-	KeepRule(t.Context(), r.q, "imports", "w0", "test", zerolog.Nop())
+	SetRule(t.Context(), r.q, "imports", "w0", "test", zerolog.Nop())
 	_, err := r.approvesAct(id, login("bob"))
 	require.Contains(t, refused(t, err), "nothing of this kind needs approval here")
 	r.carries()
@@ -483,11 +486,16 @@ func TestAnActWithoutItsApproval(t *testing.T) {
 	forged, err := journal.New(r.q, "a clever one", "test").Begin(t.Context(), journal.Intention{About: about})
 	require.NoError(t, err)
 	require.NoError(t, forged.End(t.Context(), journal.Result{End: journal.Done, ApprovedBy: "bob"}))
+	full, err := journal.New(r.q, "approved while the disk was full", "test").Begin(t.Context(), journal.Intention{About: about})
+	require.NoError(t, err)
+	_, err = journal.New(r.q, "console", "test").Begin(t.Context(), journal.Intention{About: journal.About{Kind: journal.Approve, Actor: login("carol"), Details: map[string]string{"act": full.ID()}}})
+	require.NoError(t, err)
+	require.NoError(t, full.End(t.Context(), journal.Result{End: journal.Done, ApprovedBy: "carol"}))
 	a := &books.AuditResult{}
 	f, err := books.ReadFeeding(t.Context(), r.q, 0)
 	require.NoError(t, err)
 	require.NoError(t, auditActs(t.Context(), r.q, &f.Approvals, 0, a))
-	require.Equal(t, 2, a.OffenderCount)
+	require.Equal(t, 2, a.OffenderCount, "%+v", a.Offenders)
 	require.Contains(t, a.Offenders[0].Problem+a.Offenders[1].Problem, "without the approval that the rule asks for: resolve order A-1 as accepted")
 	require.Contains(t, a.Offenders[0].Problem+a.Offenders[1].Problem, "bob approved it, and the journal has no such approval")
 }

@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/journal"
+	"orderpost/internal/waiting"
 )
 
 // An upload goes out once another login has approved what it sees. The journal has both.
@@ -187,7 +188,7 @@ func TestAHalfThatWasAlreadySent(t *testing.T) {
 	require.Positive(t, left)
 	require.Less(t, left, 40)
 	r.works()
-	KeepRule(t.Context(), r.q, "imports", "w0", "test", zerolog.Nop())
+	SetRule(t.Context(), r.q, "imports", "w0", "test", zerolog.Nop())
 	r.feed()
 	r.asked("march")
 	require.Equal(t, left, r.waits("march"))
@@ -288,14 +289,14 @@ func TestAWorkerRestartsWhileAnImportWaits(t *testing.T) {
 	r.imports("march", 4, login("anna"))
 	r.asked("march")
 	r.feed()
-	KeepRule(t.Context(), r.q, "", "w2", "test", zerolog.Nop()) // one without the setting
+	SetRule(t.Context(), r.q, "", "w2", "test", zerolog.Nop()) // one without the setting
 	r.passes("others")
 	require.Equal(t, 4, r.waits("march"))
 	whole, err := r.approves("march", login("bob"))
 	require.NoError(t, err)
 	require.True(t, whole)
 	r.goes("march")
-	KeepRule(t.Context(), r.q, "none", "w3", "test", zerolog.Nop())
+	SetRule(t.Context(), r.q, "none", "w3", "test", zerolog.Nop())
 	r.imports("april", 4)
 	r.goes("april")
 	var rules []string
@@ -305,6 +306,39 @@ func TestAWorkerRestartsWhileAnImportWaits(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"imports,lapse=168h0m0s > none", "none > imports,lapse=168h0m0s"}, rules)
+}
+
+// The bucket is lost, and the rule with it. A feeder whose settings name one waits until it is
+// back, and what was approved before must be approved again.
+func TestTheRuleIsLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "imports")
+	r.imports("march", 4, login("anna"))
+	r.asked("march")
+	r.feed(func(o *waiting.Options) { o.Ruled = true })
+	require.NoError(t, r.q.Bucket().Delete(t.Context(), "waiting.approvals", 0))
+	var problem string
+	require.Eventually(t, func() bool {
+		f, err := books.ReadFeeding(t.Context(), r.q, 0)
+		if err == nil && f.Lease != nil {
+			problem = f.Lease.Problem
+		}
+		return problem != ""
+	}, time.Minute, 5*time.Millisecond)
+	require.Contains(t, problem, "the fleet has no rule for approvals")
+	require.Equal(t, 4, r.waits("march"))
+	ctx, stop := context.WithCancel(t.Context())
+	var keeps sync.WaitGroup
+	keeps.Go(func() { KeepRule(ctx, r.q, "imports", "w1", "test", zerolog.Nop()) })
+	defer keeps.Wait()
+	defer stop()
+	r.asked("march")
+	require.Equal(t, 4, r.waits("march"))
+	_, err := r.approves("march", login("bob"))
+	require.NoError(t, err)
+	_, err = r.approves("march", login("carol"))
+	require.NoError(t, err)
+	r.goes("march")
 }
 
 // The approver's console is killed between the intention in the journal and the effect:

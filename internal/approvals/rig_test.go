@@ -48,7 +48,7 @@ func newRig(t *testing.T, rule string, change ...func(*rig)) *rig {
 	t.Cleanup(s.Stop)
 	r := &rig{T: t, broker: s}
 	r.q = r.open("w1")
-	KeepRule(t.Context(), r.q, rule, "w0", "test", zerolog.Nop())
+	SetRule(t.Context(), r.q, rule, "w0", "test", zerolog.Nop())
 	r.feed()
 	for _, c := range change {
 		c(r)
@@ -104,13 +104,17 @@ func (r *rig) open(name string) *queue.Queue {
 }
 
 // feed starts a worker's feeder, as after a restart.
-func (r *rig) feed() {
+func (r *rig) feed(change ...func(*waiting.Options)) {
 	r.Helper()
 	if r.stop != nil {
 		r.stop()
 	}
 	q := r.open("feeder")
-	f := waiting.New(waiting.Options{Queue: q, Fleet: fleet.New(q), Name: "feeder", Log: zerolog.Nop()})
+	o := waiting.Options{Queue: q, Fleet: fleet.New(q), Name: "feeder", Log: zerolog.Nop()}
+	for _, c := range change {
+		c(&o)
+	}
+	f := waiting.New(o)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.T.Context()))
 	done := make(chan struct{})
 	go func() {

@@ -11,14 +11,16 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
-// ruleRetry is the pause before a worker tries again to store its rule.
-const ruleRetry = 5 * time.Second
+// ruleEvery is the pause before a worker tries again to store its rule, and between its looks
+// whether the fleet has one.
+const ruleEvery = 5 * time.Second
 
-// KeepRule makes a worker's setting the rule of the fleet, and returns once it is, or ctx
+// SetRule makes a worker's setting the rule of the fleet, and returns once it is, or ctx
 // ended. An empty setting leaves the fleet's rule as it is. The journal has each change.
-func KeepRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) {
+func SetRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) {
 	if setting == "" {
 		return
 	}
@@ -28,9 +30,16 @@ func KeepRule(ctx context.Context, q *queue.Queue, setting, worker, version stri
 			return
 		}
 		log.Error().Err(err).Msg("the rule of ORDERPOST_APPROVALS cannot be stored, so this worker feeds nothing from the waiting room; will retry")
-		select {
-		case <-time.After(ruleRetry):
-		case <-ctx.Done():
+		_ = settle.RealTime().Sleep(ctx, ruleEvery)
+	}
+}
+
+// KeepRule makes a worker's setting the rule again whenever the fleet has none, because its
+// bucket was lost or put back from a backup, until ctx ends. A rule of another worker stays.
+func KeepRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) {
+	for setting != "" && settle.RealTime().Sleep(ctx, ruleEvery) == nil {
+		if f, err := books.ReadFeeding(ctx, q, 0); err == nil && f.Approvals.Rule == "" {
+			SetRule(ctx, q, setting, worker, version, log)
 		}
 	}
 }

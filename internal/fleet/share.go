@@ -77,8 +77,12 @@ func (v *View) LimitPerSecond() float64 {
 	return sharedLimit(v, 0, present)
 }
 
-// Lowers reports whether a new limit lets the fleet send no more than now.
+// Lowers reports whether a new limit lets the fleet send no more than now. Of workers that are
+// not present nobody knows what their settings say.
 func (v *View) Lowers(l *Limit) bool {
+	if v.Limit == nil && len(v.Present()) == 0 {
+		return false
+	}
 	now := v.LimitPerSecond()
 	return l != nil && l.PerSecond > 0 && (now == 0 || l.PerSecond <= now)
 }

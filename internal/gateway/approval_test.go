@@ -16,7 +16,7 @@ func TestAFileThatNeedsApproval(t *testing.T) {
 	t.Parallel()
 	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read, Cancel}})
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
-	approvals.KeepRule(t.Context(), r.worker, "imports", "w1", "test", zerolog.Nop())
+	approvals.SetRule(t.Context(), r.worker, "imports", "w1", "test", zerolog.Nop())
 	as := []string{"Authorization", bearer("shop")}
 	i := r.becomes(r.bringFile(file("F", 5), "", as...), "stored", as...)
 	require.Equal(t, "it needs approval (every import): people approve or refuse it in the console, on the page "+approvals.Address(i.Batch), i.Held)

@@ -45,7 +45,10 @@ type Options struct {
 	Fleet *fleet.Control
 	// Name is this worker's.
 	Name string
-	Log  zerolog.Logger
+	// Ruled says that this worker's settings name a rule for approvals: while the fleet has
+	// none, because its bucket was lost, nothing is fed.
+	Ruled bool
+	Log   zerolog.Logger
 }
 
 // Feeder feeds the intents stream while it holds the lease.

@@ -21,6 +21,9 @@ func (f *Feeder) readHolds(ctx context.Context) (wait bool, err error) {
 		if err != nil {
 			return true, err
 		}
+		if f.Ruled && now.Approvals.Rule == "" {
+			return true, errUnruled
+		}
 		if f.holds != nil && f.holds.HoldsRevision != now.HoldsRevision {
 			f.listNow() // what may go on again is ready at once
 		}
@@ -36,6 +39,9 @@ func (f *Feeder) readHolds(ctx context.Context) (wait bool, err error) {
 	f.lease.mine.Holds, f.lease.news = f.holds.HoldsRevision, true
 	return false, nil
 }
+
+// errUnruled means that the rule for approvals is not there.
+var errUnruled = errors.New("the fleet has no rule for approvals although ORDERPOST_APPROVALS is set; a worker puts it back")
 
 // ignoreBehind returns nil for a lagging replica's answer. The next round asks again.
 func ignoreBehind(err error) error {

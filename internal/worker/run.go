@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/approvals"
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/notify"
@@ -174,7 +175,11 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, schema *orde
 		return err
 	}
 	control := fleet.New(q)
-	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Log: log})
+	rule, err := books.ParseApprovalRule(cfg.Approvals)
+	if err != nil {
+		return fmt.Errorf("%w: ORDERPOST_APPROVALS: %w", ErrConfig, err)
+	}
+	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Ruled: rule.On(), Log: log})
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
 		DrainTimeout: cfg.DrainTimeout, Trims: feeder.Leads,
@@ -199,7 +204,8 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, schema *orde
 	sides.Go(func() { topology.run(side) })
 	sides.Go(func() { storage.run(side) })
 	sides.Go(func() {
-		approvals.KeepRule(side, q, cfg.Approvals, cfg.Name, env.Version, log)
+		approvals.SetRule(side, q, cfg.Approvals, cfg.Name, env.Version, log)
+		sides.Go(func() { approvals.KeepRule(side, q, cfg.Approvals, cfg.Name, env.Version, log) })
 		feeder.Run(side)
 	})
 	carrier := approvals.Carrier{Queue: q, Journal: journal.New(q, "orderpost worker", env.Version), Log: log, Now: time.Now, Leads: feeder.Leads}

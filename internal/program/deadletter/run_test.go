@@ -233,7 +233,7 @@ func TestResolveAndDrop(t *testing.T) {
 // it, whoever --by says that it is.
 func TestActsThatNeedASecondPerson(t *testing.T) {
 	o := open(t)
-	approvals.KeepRule(t.Context(), o.q, "resubmit-unknown,resolve", "w1", "test", zerolog.Nop())
+	approvals.SetRule(t.Context(), o.q, "resubmit-unknown,resolve", "w1", "test", zerolog.Nop())
 	o.settle(refused, "A-1")
 	o.settle(doubtful, "B-1", "B-2")
 	for what, args := range map[string][]string{

@@ -162,7 +162,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.Contains(t, out, "bucket ORDERPOST is missing at ")
 	code, out = runWith(t, environ, nil, "repair --yes")
 	require.Zero(t, code, out)
-	require.Contains(t, out, "bucket ORDERPOST is missing: the fleet's holds, limit and lanes and the pauses of imports are lost.")
+	require.Contains(t, out, "bucket ORDERPOST is missing: the fleet's holds, limit and lanes, the pauses of imports and what was approved are lost.")
 	code, out = runWith(t, environ, nil, "fleet")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "the bucket was lost: set the\n  limit", "a hold that was lost does not end unseen")

@@ -55,7 +55,8 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 	return cmd
 }
 
-const bucketLost = "the fleet's holds, limit and lanes and the pauses of imports are lost. The fleet is held afterwards: set them again, then run orderpost resume"
+const bucketLost = "the fleet's holds, limit and lanes, the pauses of imports and what was approved are lost. The fleet is held afterwards: set them again, then run orderpost resume. " +
+	"Workers with ORDERPOST_APPROVALS put that rule back; the receiver of webhooks may get again what is kept"
 
 // losses says what a missing stream means for the orders.
 var losses = map[queue.Part]string{
