@@ -17,8 +17,10 @@ type Conflict struct {
 	Source     string    `json:"source,omitempty"`
 	// RefusedAt is when a worker found the conflict.
 	RefusedAt time.Time `json:"refused_at,omitzero"`
-	// Waited says that the intent came out of the waiting room (R13).
-	Waited bool `json:"waited,omitempty"`
+	// Waited says that the intent came out of the waiting room (R13), and Unqueued that it was
+	// withdrawn there and never reached the intents stream.
+	Waited   bool `json:"waited,omitempty"`
+	Unqueued bool `json:"unqueued,omitempty"`
 }
 
 // ConflictOf returns the conflict that settled this intent, or nil. Only an
@@ -72,21 +74,22 @@ func (r *Record) listed(intentID string) *Conflict {
 func (r *Record) Refuse(other *Record) {
 	r.Conflicts = joinConflicts(r.BodyHash, r.Conflicts, []Conflict{{
 		IntentID: other.IntentID, BodyHash: other.BodyHash, EnqueuedAt: other.EnqueuedAt,
-		Batch: other.Batch, Source: other.Source, RefusedAt: other.SettledAt, Waited: other.Waited,
+		Batch: other.Batch, Source: other.Source, RefusedAt: other.SettledAt, Waited: other.Waited, Unqueued: other.Unqueued,
 	}})
 }
 
 // confirmLast makes r, which replaces cur, a record about the last intent that cur lists as a
 // conflict, if r is about that one's body. Its entry is gone, and without it r would not tell
-// the intent's redelivery that the intent was counted (R11).
+// the intent's redelivery that the intent was counted (R11). One that was withdrawn is not
+// delivered.
 func (r *Record) confirmLast(cur *Record) {
 	if cur.Outcome() != OutcomeAccepted || r.BodyHash == "" {
 		return
 	}
 	for _, c := range cur.Conflicts {
-		if c.BodyHash == r.BodyHash && c.EnqueuedAt.After(r.LastEnqueued()) {
+		if !c.Unqueued && c.BodyHash == r.BodyHash && c.EnqueuedAt.After(r.LastEnqueued()) {
 			r.IntentID, r.EnqueuedAt, r.Batch, r.Source = c.IntentID, c.EnqueuedAt, c.Batch, c.Source
-			r.Waited, r.Unqueued = c.Waited, false
+			r.Waited, r.Unqueued, r.Was = c.Waited, false, OutcomeRejected.String()
 		}
 	}
 }

@@ -219,6 +219,7 @@ func TestR11AConflictThatTheAPIAcceptedIsCountedOnce(t *testing.T) {
 	require.NoError(t, err)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	requireNames(t, b, "i3", "b3")
+	require.Equal(t, "rejected", lookup(t, b, "A-1").Was, "it was told as a conflict")
 	d.ExportSetAnswer(real)
 	d = again(t, d, b)
 	require.Equal(t, settle.WorkSettled, d.Work)
