@@ -63,11 +63,11 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 }
 
 // Preflight asks for the account before the first order. The first pair whose key
-// the API accepts becomes the active one. If the answer says that the clock is wrong, a second
-// one must say so, too. The error wraps [ErrDenied] or [ErrUnreachable], or is the context's
+// the API accepts becomes the active one. If the answer says that the clock is wrong, it asks for a
+// second one, which must say so, too. The error wraps [ErrDenied] or [ErrUnreachable], or is the context's
 // cause.
 func (s *Submitter) Preflight(ctx context.Context) error {
-	for again := false; ; {
+	for {
 		p := s.keys.use()
 		state, detail := s.askAccount(ctx, p)
 		if err := ctx.Err(); err != nil {
@@ -75,9 +75,8 @@ func (s *Submitter) Preflight(ctx context.Context) error {
 		}
 		switch state {
 		case accountOK:
-			if s.clock.contradicted() && !again {
-				again = true
-				continue
+			if s.clock.contradicted() {
+				s.askAccount(ctx, p)
 			}
 			s.log.Debug().Stringer("key", p.KeyPair).Msg("API key works")
 			return nil

@@ -160,13 +160,13 @@ func (c *clock) estimate() ClockEstimate {
 // timestamp: then this one answer outweighs earlier ones.
 func (c *clock) observe(a *answer.Answer, sent, received time.Time, refused bool) {
 	date, ok := dateOf(a.Header, sent, received)
-	if !ok || a.Stray || a.Status/100 != 2 && a.Status/100 != 4 || a.Status == http.StatusProxyAuthRequired { // others may be those of who stands between
+	if !ok || a.Stray || !refused && mayBeBetween(a.Status) {
 		return
 	}
 	s := clockSample{low: date.Sub(received), high: date.Add(time.Second).Sub(sent)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.setSince(received) {
+	if len(c.samples) > 0 && c.setSince(received) {
 		c.samples, c.odd = nil, nil // they are about the clock as it was
 	}
 	known := clockSample{-c.limit, c.limit}
@@ -193,6 +193,12 @@ func (c *clock) observe(a *answer.Answer, sent, received time.Time, refused bool
 	c.last, c.wall, c.odd = received, received.Round(0), nil
 	c.take(s)
 	c.warn()
+}
+
+// mayBeBetween reports whether an answer with this status may be that of a proxy or a gateway,
+// which has a clock of its own.
+func mayBeBetween(status int) bool {
+	return status/100 != 2 && status/100 != 4 || status == http.StatusProxyAuthRequired
 }
 
 // contradicted reports whether the last answer contradicts what is known.

@@ -146,6 +146,12 @@ func TestThisMachinesClockIsSet(t *testing.T) {
 		s.ask(c)
 		require.Empty(t, c.advice())
 		require.Equal(t, 1, c.estimate().Samples)
+		s.off, c.wall = -time.Hour, c.wall.Add(-time.Hour) // and now further, to a wrong time
+		s.ask(c)
+		require.Empty(t, c.advice(), "one answer may be a cache's")
+		s.ask(c)
+		require.InDelta(t, -3600, c.estimate().Offset.Seconds(), 1)
+		require.Equal(t, 2, c.estimate().Samples)
 	})
 }
 
@@ -157,7 +163,9 @@ func TestARefusedTimestampCountsAtOnce(t *testing.T) {
 		for range 10 {
 			s.ask(c)
 		}
-		c.observe(dated(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), time.Now(), time.Now(), true)
+		a := dated(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		a.Status = http.StatusInternalServerError // a rule may say of any status that it refuses the timestamp
+		c.observe(a, time.Now(), time.Now(), true)
 		require.InDelta(t, 3600, c.estimate().Offset.Seconds(), 1)
 	})
 }
