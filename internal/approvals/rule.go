@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -25,7 +26,7 @@ func SetRule(ctx context.Context, q *queue.Queue, setting, worker, version strin
 		return
 	}
 	for {
-		err := setRule(ctx, q, setting, worker, version, log)
+		err := setRule(ctx, q, setting, worker, version, log, true)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -39,12 +40,15 @@ func SetRule(ctx context.Context, q *queue.Queue, setting, worker, version strin
 func KeepRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) {
 	for setting != "" && settle.RealTime().Sleep(ctx, ruleEvery) == nil {
 		if f, err := books.ReadFeeding(ctx, q, 0); err == nil && f.Approvals.Rule == "" {
-			SetRule(ctx, q, setting, worker, version, log)
+			if err := setRule(ctx, q, setting, worker, version, log, false); err != nil {
+				log.Error().Err(err).Msg("the rule of ORDERPOST_APPROVALS cannot be stored; will retry")
+			}
 		}
 	}
 }
 
-func setRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) error {
+// setRule stores the rule. replaces says that it may take the place of another one.
+func setRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger, replaces bool) error {
 	next, err := books.ParseApprovalRule(setting)
 	if err != nil {
 		return fmt.Errorf("ORDERPOST_APPROVALS: %w", err)
@@ -65,6 +69,9 @@ func setRule(ctx context.Context, q *queue.Queue, setting, worker, version strin
 		return err
 	}
 	err = books.ChangeApprovals(ctx, q, func(all *books.Approvals) (bool, error) {
+		if all.Rule != "" && !replaces {
+			return false, errors.New("another worker has set a rule")
+		}
 		all.Rule = next.String()
 		return true, nil
 	})

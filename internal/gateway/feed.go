@@ -123,7 +123,7 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 			}
 			continue
 		}
-		if err := f.write(jsonLine(outcomeOf(o))); err != nil {
+		if err := f.write(jsonLine(c.client.outcomeOf(o))); err != nil {
 			return nil //nolint:nilerr // the client does not read
 		}
 		if n++; n >= limit && f.at > after { // a record may tell of several submissions
@@ -232,7 +232,7 @@ func (f *feed) event(o door.Outcome) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.at = o.Position
-	return f.writeLocked(fmt.Appendf(nil, "id: %d\nevent: outcome\ndata: %s\n", o.Position, jsonLine(outcomeOf(o))))
+	return f.writeLocked(fmt.Appendf(nil, "id: %d\nevent: outcome\ndata: %s\n", o.Position, jsonLine(f.client.outcomeOf(o))))
 }
 
 // pass notes an outcome that the client does not see.

@@ -44,7 +44,7 @@ func (l *later) serve(c *call) error {
 	case o.Pending:
 		c.answer(http.StatusOK, l.poll.known)
 	default:
-		c.answer(http.StatusOK, outcomeOf(o))
+		c.answer(http.StatusOK, c.client.outcomeOf(o))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (p *poll) look() {
 	case err != nil:
 		p.done(looking(err), nil)
 	case !o.Pending:
-		p.done(nil, outcomeOf(o))
+		p.done(nil, p.c.client.outcomeOf(o))
 	}
 }
 

@@ -31,9 +31,9 @@ func (c *call) order() error {
 		}
 	}
 	if left := wait - c.s.parkAfter; o.Pending && left > 0 && c.Context().Err() == nil && c.s.drain.Err() == nil {
-		return &later{poll: &poll{orderNo: o.OrderNo, id: o.ID, known: outcomeOf(o), wait: left}}
+		return &later{poll: &poll{orderNo: o.OrderNo, id: o.ID, known: c.client.outcomeOf(o), wait: left}}
 	}
-	c.answer(http.StatusOK, outcomeOf(o))
+	c.answer(http.StatusOK, c.client.outcomeOf(o))
 	return nil
 }
 
@@ -69,12 +69,12 @@ func (c *call) cancel() error {
 	}
 	switch {
 	case o.Pending:
-		c.answer(http.StatusAccepted, outcomeOf(o))
+		c.answer(http.StatusAccepted, c.client.outcomeOf(o))
 	case o.Outcome == order.OutcomeCancelled:
-		c.answer(http.StatusOK, outcomeOf(o))
+		c.answer(http.StatusOK, c.client.outcomeOf(o))
 	default:
 		p := problemOf(settledOther, "order_no", fmt.Sprintf("it ended as %s (created: %s)", o.Outcome, o.Created), "")
-		p.Outcome = outcomeOf(o)
+		p.Outcome = c.client.outcomeOf(o)
 		return p.of(o.OrderNo, o.ID)
 	}
 	return nil

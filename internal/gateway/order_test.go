@@ -117,7 +117,7 @@ func TestTwoClientsBringTheSameOrder(t *testing.T) {
 		o.Clients = clientsFile(t, map[string][]Scope{"shop": {Submit, Read}, "rival": {Submit, Read}})
 	})
 	as := func(name, method, path, body string) answer {
-		return r.do(method, path, body, "Authorization", bearer(name), "Idempotency-Key", "1")
+		return r.do(method, path, body, "Authorization", bearer(name), "Idempotency-Key", "1", "Order-Batch", "april")
 	}
 	receipts := map[string]string{}
 	for _, name := range []string{"shop", "rival"} {
@@ -128,7 +128,14 @@ func TestTwoClientsBringTheSameOrder(t *testing.T) {
 		require.Eventually(t, func() bool { return r.worker.Trimmer.Trim(t.Context()) == nil && r.stored() == 0 }, patience, 5*time.Millisecond)
 		o := as(name, "GET", receipts[name], "").outcome(t)
 		require.Equal(t, []string{name + ":1", "accepted", "yes"}, []string{o.Submission, o.Outcome, o.Created})
-		require.Len(t, outcomes(t, as(name, "GET", "/v1/outcomes", "").text).got, 1, name)
+		feed := as(name, "GET", "/v1/outcomes", "").text
+		require.Len(t, outcomes(t, feed).got, 1, name)
+		if name == "rival" {
+			require.Empty(t, o.Batch+o.Source, "they are shop's")
+			require.NotContains(t, feed, "shop")
+		} else {
+			require.Equal(t, []string{"april", "shop"}, []string{o.Batch, o.Source})
+		}
 	}
 	require.Contains(t, as("shop", "GET", receipts["shop"], "").problem(t).Detail, `the last word on the order_no is about another one, and is "accepted"`)
 	require.Equal(t, "accepted", as("shop", "GET", "/v1/orders/A", "").outcome(t).Outcome)

@@ -38,7 +38,12 @@ type outcome struct {
 	Position uint64 `json:"position,omitempty"`
 }
 
-func outcomeOf(o door.Outcome) *outcome {
+// outcomeOf returns an outcome as the client sees it: without the batch and the source of another
+// one that brought the order first.
+func (by *client) outcomeOf(o door.Outcome) *outcome {
+	if !by.may(ReadAll) && o.Source != by.name && !by.owns(o.Source) {
+		o.Batch, o.Source = "", ""
+	}
 	out := &outcome{OrderNo: o.OrderNo, Submission: o.ID, State: "settled", Outcome: o.Outcome.String(), Created: o.Created, Reason: o.Reason,
 		Batch: o.Batch, Source: o.Source, Position: o.Position}
 	if o.Pending {
