@@ -82,7 +82,7 @@ func messageOf(e settle.Entry, token string, at time.Time, wanted *filter) (*mes
 		return nil, nil
 	}
 	subs := submissions(r)
-	if !wanted.matches(subs) {
+	if !wanted.matches(subs, r.Was != "") {
 		return nil, nil
 	}
 	ev := Event{Type: typeOf(r), Timestamp: r.SettledAt, Data: Order{

@@ -8,7 +8,8 @@ import (
 )
 
 // filter says which events are wanted. Each of its lists that is not empty must match one
-// and the same submission.
+// and the same submission. The list of outcomes lets every correction pass: the receiver may
+// have been told what it corrects.
 type filter struct {
 	outcomes         []string
 	sources, imports []func(string) bool
@@ -29,9 +30,9 @@ func patterns(texts []string) (all []func(string) bool) {
 	return all
 }
 
-func (f *filter) matches(subs []Submission) bool {
+func (f *filter) matches(subs []Submission, corrects bool) bool {
 	return slices.ContainsFunc(subs, func(s Submission) bool {
-		return (len(f.outcomes) == 0 || slices.Contains(f.outcomes, s.Outcome)) && one(f.sources, s.Source) && one(f.imports, s.Batch)
+		return (len(f.outcomes) == 0 || corrects || slices.Contains(f.outcomes, s.Outcome)) && one(f.sources, s.Source) && one(f.imports, s.Batch)
 	})
 }
 

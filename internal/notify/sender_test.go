@@ -178,10 +178,11 @@ func TestFilter(t *testing.T) {
 		r.Source, r.Conflicts = "other", []order.Conflict{{IntentID: "late", Source: "shop:7"}}
 	})
 	b.put("A-4", "rejected", func(r *order.Record) { r.Source = "shop" })
+	b.put("A-5", "accepted", func(r *order.Record) { r.Source, r.Was = "shop", "rejected" }) // it may have been told
 	run(t, newTestSender(t, q, e.URL, func(c *Config) { c.Outcomes, c.Sources = []string{"rejected"}, []string{"shop*"} }))
-	e.await(t, map[string]string{"A-3": "accepted", "A-4": "rejected"})
+	e.await(t, map[string]string{"A-3": "accepted", "A-4": "rejected", "A-5": "accepted"})
 	_, all := e.last()
-	require.Len(t, all, 2)
+	require.Len(t, all, 3)
 	require.Equal(t, []Submission{{ID: "i-A-3", Outcome: "accepted", Created: "yes", Source: "other"},
 		{ID: "late", Outcome: "rejected", Created: "no", Conflict: true, Source: "shop:7"}}, byNo(all, "A-3").Data.Submissions)
 }
