@@ -47,8 +47,8 @@ var (
 	ErrIDUsed = door.ErrIDUsed
 	// ErrFull: nothing was stored, because stream or disk is full. Submit later.
 	ErrFull = door.ErrFull
-	// ErrUnavailable: the broker is out of reach or refuses the request, and nothing was
-	// stored. Submit later.
+	// ErrUnavailable: the broker is out of reach or refuses the request. Of a submission nothing
+	// was stored: submit later, with the same ID. It tells nothing of what was stored before.
 	ErrUnavailable = door.ErrUnavailable
 	// ErrUnknownOrder: nothing is pending, and no result names the submission. Results
 	// expire, and a later submission of the order_no replaces an outcome.

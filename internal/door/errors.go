@@ -46,9 +46,9 @@ var (
 	// ErrFull: nothing was stored, because the stream or the disk is full. Submit
 	// later, with the same ID.
 	ErrFull = errors.New("no room left, nothing was stored")
-	// ErrUnavailable: the broker is out of reach or refuses the request, and nothing
-	// was stored. Submit later, with the same ID.
-	ErrUnavailable = errors.New("the broker is not available, nothing was stored")
+	// ErrUnavailable: the broker is out of reach or refuses the request. Of a submission
+	// nothing was stored: submit later, with the same ID. Ask later.
+	ErrUnavailable = errors.New("the broker is not available")
 	// ErrUnknownOrder: nothing is known about this submission.
 	ErrUnknownOrder = errors.New("nothing is known about this submission")
 	// ErrPosition: the position is beyond the end of the results, which were made anew
@@ -103,9 +103,12 @@ func refusal(err error) error {
 	case errors.Is(err, ErrPending), errors.Is(err, ErrIDUsed), errors.As(err, &own):
 		return err
 	default:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return unstored(err)
 	}
 }
+
+// unstored is ErrUnavailable of a submission.
+func unstored(err error) error { return fmt.Errorf("%w, nothing was stored: %w", ErrUnavailable, err) }
 
 // unread converts an error of a read.
 func (d *Door) unread(err error) error {

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,39 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
+
+// TestWhatIsAskedInAnOutage: a wait goes on until the broker is back, and an error tells nothing of
+// what was stored before.
+func TestWhatIsAskedInAnOutage(t *testing.T) {
+	t.Parallel()
+	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
+	broker, err := embedded.Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { broker.Stop() })
+	cfg.Listen = strings.TrimPrefix(broker.URL, "nats://")
+	r := &rig{t: t, broker: broker, worker: connect(t, broker, asWorker)}
+	r.Door = New(connect(t, broker, func(c *queue.Config) { c.BrokerWait = time.Millisecond }), nil)
+	t.Cleanup(r.Door.Close)
+	r.submit(one("A", "s1"), Stored)
+	r.answer(1, order.Accepted)
+	_, err = r.Wait(t.Context(), "A", "s1") // what follows the results is up
+	require.NoError(t, err)
+	broker.Stop()
+	require.Eventually(t, func() bool { _, err = r.Outcome(t.Context(), "A", "s1"); return err != nil }, waitLong, waitShort)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.NotContains(t, err.Error(), "nothing was stored")
+	_, err = r.Submit(t.Context(), Order{Body: body("B", "1"), ID: "s2"})
+	require.ErrorContains(t, err, "nothing was stored")
+	short, cancel := context.WithTimeout(t.Context(), 3*longestLook)
+	defer cancel()
+	_, err = r.Wait(short, "A", "s1")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it does not give up before")
+	broker, err = embedded.Start(cfg)
+	require.NoError(t, err)
+	o, err := r.Wait(t.Context(), "A", "s1")
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeAccepted, o.Outcome)
+}
 
 // TestAnIDIsCheckedAfterALongOutage: the look at what is stored fails once the broker is away for
 // as long as a request waits. The submission goes on, and another body does not go through

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -121,7 +120,7 @@ func (d *Door) await(ctx context.Context, s *submission) (Receipt, error) {
 	}
 	receipt := Receipt{OrderNo: s.in.OrderNo, ID: s.in.ID}
 	if s.state.CompareAndSwap(unsent, left) {
-		return receipt, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return receipt, unstored(err)
 	}
 	return receipt, &UnconfirmedError{ID: s.in.ID, Err: err}
 }

@@ -12,16 +12,17 @@ import (
 // first, it returns what is known by then, which is Pending, and ctx's error. "" as the ID
 // means the next outcome of the order_no, whosever it is, or the one that it has.
 //
-// A wait costs no request while nothing happens. Errors: those of Outcome. While the
-// broker is out of reach, a wait that has begun goes on.
+// A wait costs no request while nothing happens. Errors: those of Outcome, but for
+// ErrUnavailable: while the broker is out of reach, a wait goes on until ctx ends.
 func (d *Door) Wait(ctx context.Context, orderNo, id string) (Outcome, error) {
 	w := &waiter{token: settle.FileToken(order.Token(orderNo)), news: make(chan *entry, 1)}
 	ready := d.follow.await(w)
 	defer d.follow.forget(w)
+	o := Outcome{OrderNo: orderNo, ID: id, Pending: true, Created: "unknown"}
 	if err := d.awaits(ctx, ready); err != nil {
-		return Outcome{OrderNo: orderNo, ID: id, Pending: true, Created: "unknown"}, err
+		return o, err
 	}
-	o, err := d.Outcome(ctx, orderNo, id)
+	o, err := d.lookAgain(ctx, o, id)
 	for err == nil && o.Pending {
 		o, err = d.next(ctx, w, o, id)
 	}
