@@ -168,7 +168,13 @@ func TestKeyErrorsNameTheVariableInUse(t *testing.T) {
 		_, err := NewFileKeys(cfg, signerOf)
 		require.ErrorContains(t, err, want)
 	}
-	keys, err := NewFileKeys(KeyConfig{KeyFile: one, SecretFile: one}, signerOf)
+	marked := file("\ufeffs1\r\n") // as Windows writes it
+	keys, err := NewFileKeys(KeyConfig{KeyFile: marked, SecretFile: marked}, signerOf)
+	require.NoError(t, err)
+	pairs, err := keys.Pairs()
+	require.NoError(t, err)
+	require.Equal(t, "s1", string(pairs[0].Key))
+	keys, err = NewFileKeys(KeyConfig{KeyFile: one, SecretFile: one}, signerOf)
 	require.NoError(t, err)
 	require.Equal(t, "ORDERPOST_API_KEY_FILE ("+one+") and ORDERPOST_API_SECRET_FILE ("+one+")", keys.Where())
 }

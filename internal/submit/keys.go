@@ -217,8 +217,11 @@ func readSetting(name string, value secret.Text, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ORDERPOST_%s_FILE: %w", name, err)
 	}
-	return string(data), nil
+	return strings.TrimPrefix(string(data), byteOrderMark), nil
 }
+
+// byteOrderMark begins some text files that were written on Windows.
+const byteOrderMark = "\ufeff"
 
 // lines splits text at line ends and drops empty lines. Spaces belong to a secret.
 func lines(text string) []string {

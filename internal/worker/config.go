@@ -83,6 +83,9 @@ func (c Config) Validate() error {
 	if c.Queue.URL == "" && c.DataDir == "" {
 		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required if ORDERPOST_NATS_URL is empty"))
 	}
+	if c.Queue.URL == "" && c.Queue.Replicas > 1 {
+		errs = append(errs, fmt.Errorf("ORDERPOST_REPLICAS: %d needs a NATS cluster (ORDERPOST_NATS_URL); the broker in the worker is one server", c.Queue.Replicas))
+	}
 	if _, _, err := embedded.ParseListen(c.NATSListen); err != nil && c.Queue.URL == "" {
 		errs = append(errs, fmt.Errorf("ORDERPOST_NATS_LISTEN: %w", err))
 	}

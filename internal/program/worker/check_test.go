@@ -141,3 +141,17 @@ func exitCode(t *testing.T, err error) int {
 	require.ErrorAs(t, err, &exit)
 	return exit.Code
 }
+
+// Replicas need several servers, and the broker in a worker is one.
+func TestCheckRefusesReplicasOfTheBrokerInTheWorker(t *testing.T) {
+	environ := map[string]string{"ORDERPOST_API_URL": "https://api.example", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s", "ORDERPOST_REPLICAS": "3"}
+	check := func() error {
+		cmd := newCheckCommand(environ)
+		cmd.SetOut(new(bytes.Buffer))
+		cmd.SetArgs(nil)
+		return cmd.Execute()
+	}
+	require.ErrorContains(t, check(), "ORDERPOST_REPLICAS: 3 needs a NATS cluster")
+	environ["ORDERPOST_NATS_URL"] = "nats://127.0.0.1:4222"
+	require.NoError(t, check())
+}

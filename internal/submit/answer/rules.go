@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -122,7 +123,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	if len(data) > maxRulesFile {
 		return nil, &RulesError{file, 0, fmt.Sprintf("the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)}
 	}
-	nodes, err := ruleNodes(file, data)
+	nodes, err := ruleNodes(file, bytes.TrimPrefix(data, []byte("\ufeff"))) // YAML may begin with a byte order mark, and the parser knows none
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,11 @@ func TestBadRulesFiles(t *testing.T) {
 	}
 }
 
+// Notepad begins a file with a byte order mark.
+func TestRulesWithAByteOrderMark(t *testing.T) {
+	require.Equal(t, order.Rejected, mustRules(t, "\ufeffrules:\n  - when: status == 200\n    verdict: rejected\n").Judge(&Answer{Status: 200, Complete: true}, 1).Verdict)
+}
+
 func TestUnreachableRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules []string // expressions; the last one is in question
