@@ -269,7 +269,7 @@ func TestABucketThatIsRestoredAlone(t *testing.T) {
 	b.do(enqueue.Run, "producer", rows(t, "HELD", 2), "--direct")
 
 	out := b.do(worker.Run, "worker", "repair", "--yes", "--by", "anna")
-	require.Contains(t, out, "the fleet's holds, limit and lanes and the pauses of imports are lost")
+	require.Contains(t, out, "the fleet's holds, limit and lanes, the pauses of imports and what was approved are lost")
 	f, err := fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
 	require.NotNil(t, f.Hold, "the hold is lost, and nobody holds")
