@@ -101,8 +101,8 @@ func (c *Client) Outcome(ctx context.Context, r Receipt) (Outcome, error) {
 }
 
 // Wait returns the outcome of a submission once it has one. If ctx ends first, it returns
-// ctx's error and an Outcome that is Pending. A wait outlasts an outage of
-// the broker. It costs some kilobytes of memory and no request while nothing happens.
+// ctx's error and an Outcome that is Pending. A wait outlasts an outage of the broker. It
+// costs some kilobytes of memory and no request while nothing happens.
 //
 // Errors: those of Outcome, but for ErrUnavailable.
 func (c *Client) Wait(ctx context.Context, r Receipt) (Outcome, error) {

@@ -13,23 +13,35 @@ import (
 	"orderpost/internal/queue/embedded"
 )
 
+// newRestartRig is newRig with a broker that a test stops, and starts again at the same address.
+// Requests of the door wait for it as long as wait says.
+func newRestartRig(t *testing.T, wait time.Duration) (r *rig, restart func()) {
+	t.Helper()
+	var cfg embedded.Config
+	s := startBroker(t, func(c *embedded.Config) { cfg = *c })
+	cfg.Listen = strings.TrimPrefix(s.URL, "nats://")
+	r = &rig{t: t, broker: s, worker: connect(t, s, asWorker)}
+	r.Door = New(connect(t, s, func(c *queue.Config) { c.BrokerWait = wait }), nil)
+	t.Cleanup(r.Door.Close)
+	return r, func() {
+		t.Helper()
+		again, err := embedded.Start(cfg)
+		require.NoError(t, err)
+		r.broker = again
+		t.Cleanup(again.Stop)
+	}
+}
+
 // TestWhatIsAskedInAnOutage: a wait goes on until the broker is back, and an error tells nothing of
 // what was stored before.
 func TestWhatIsAskedInAnOutage(t *testing.T) {
 	t.Parallel()
-	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
-	broker, err := embedded.Start(cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { broker.Stop() })
-	cfg.Listen = strings.TrimPrefix(broker.URL, "nats://")
-	r := &rig{t: t, broker: broker, worker: connect(t, broker, asWorker)}
-	r.Door = New(connect(t, broker, func(c *queue.Config) { c.BrokerWait = time.Millisecond }), nil)
-	t.Cleanup(r.Door.Close)
+	r, restart := newRestartRig(t, time.Millisecond)
 	r.submit(one("A", "s1"), Stored)
 	r.answer(1, order.Accepted)
-	_, err = r.Wait(t.Context(), "A", "s1") // what follows the results is up
+	_, err := r.Wait(t.Context(), "A", "s1") // what follows the results is up
 	require.NoError(t, err)
-	broker.Stop()
+	r.broker.Stop()
 	require.Eventually(t, func() bool { _, err = r.Outcome(t.Context(), "A", "s1"); return err != nil }, waitLong, waitShort)
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.NotContains(t, err.Error(), "nothing was stored")
@@ -39,8 +51,7 @@ func TestWhatIsAskedInAnOutage(t *testing.T) {
 	defer cancel()
 	_, err = r.Wait(short, "A", "s1")
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it does not give up before")
-	broker, err = embedded.Start(cfg)
-	require.NoError(t, err)
+	restart()
 	o, err := r.Wait(t.Context(), "A", "s1")
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeAccepted, o.Outcome)
@@ -51,14 +62,7 @@ func TestWhatIsAskedInAnOutage(t *testing.T) {
 // under the id of one that is settled.
 func TestAnIDIsCheckedAfterALongOutage(t *testing.T) {
 	t.Parallel()
-	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
-	broker, err := embedded.Start(cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { broker.Stop() })
-	cfg.Listen = strings.TrimPrefix(broker.URL, "nats://")
-	r := &rig{t: t, broker: broker, worker: connect(t, broker, asWorker)}
-	r.Door = New(connect(t, broker, func(c *queue.Config) { c.BrokerWait = 3 * time.Second }), nil)
-	t.Cleanup(r.Door.Close)
+	r, restart := newRestartRig(t, 3*time.Second)
 	r.submit(one("A", "s1"), Stored)
 	r.answer(1, order.Rejected)
 	require.Eventually(t, func() bool { // else the broker would remember the id
@@ -66,7 +70,7 @@ func TestAnIDIsCheckedAfterALongOutage(t *testing.T) {
 		return r.worker.Trimmer.Trim(t.Context()) == nil && err == nil && state.Messages == 0
 	}, waitLong, waitShort)
 
-	broker.Stop()
+	r.broker.Stop()
 	got := make(chan error, 1)
 	go func() {
 		_, err := r.Submit(t.Context(), Order{Body: body("A", "2"), ID: "s1"})
@@ -79,7 +83,6 @@ func TestAnIDIsCheckedAfterALongOutage(t *testing.T) {
 			return r.checks.busy == looks
 		}, waitLong, waitShort)
 	}
-	broker, err = embedded.Start(cfg)
-	require.NoError(t, err)
+	restart()
 	require.ErrorIs(t, <-got, ErrIDUsed)
 }

@@ -67,6 +67,19 @@ func correctionInDoubt(t *testing.T, q *queue.Queue) {
 	requireDrained(t, q)
 }
 
+// acceptedByWord leaves order A-1 accepted by a person's word, with the correction's body, while
+// a is frozen with the first body.
+func acceptedByWord(t *testing.T) (a, b *queue.Queue, frozen *settle.Delivery) {
+	t.Helper()
+	s := startBroker(t)
+	a, b = openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen = inDoubtFor(t, a, b)
+	correctionInDoubt(t, b)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	return a, b, frozen
+}
+
 // A person resolves the first letter behind a withdrawal. After her program has read the
 // letter again, another correction is withheld. Her word does not cover that one.
 func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
@@ -118,12 +131,7 @@ func TestR1AnAcceptanceByTheAPIOutlivesAWord(t *testing.T) {
 
 // The same, with the correction's body named: the API says that it has the first.
 func TestR1AnAcceptanceByTheAPICorrectsTheBodyOfAWord(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	frozen := inDoubtFor(t, a, b)
-	correctionInDoubt(t, b)
-	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
-	require.NoError(t, err)
+	a, b, frozen := acceptedByWord(t)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
 }
@@ -204,18 +212,13 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 // As above, but the repetition came after the person's word, and its worker dies before its
 // acknowledgement: the intent is delivered again when the API has answered.
 func TestR11AConflictThatTheAPIAcceptedIsCountedOnce(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	frozen := inDoubtFor(t, a, b)
-	correctionInDoubt(t, b)
-	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
-	require.NoError(t, err)
+	a, b, frozen := acceptedByWord(t)
 	publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3", Batch: "b3"})
 	d := pull(t, b, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
 	real := d.ExportAnswer()
 	d.ExportSetAnswer(deafAnswer{})
-	_, err = b.Worker.Refuse(t.Context(), d)
+	_, err := b.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	requireNames(t, b, "i3", "b3")

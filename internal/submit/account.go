@@ -63,9 +63,9 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 }
 
 // Preflight asks for the account before the first order. The first pair whose key
-// the API accepts becomes the active one. If the answer says that the clock is wrong, it asks for a
-// second one, which must say so, too. The error wraps [ErrDenied] or [ErrUnreachable], or is the context's
-// cause.
+// the API accepts becomes the active one. If the answer says that the clock is wrong,
+// Preflight asks once more, because one answer alone moves no timestamp. The error wraps
+// [ErrDenied] or [ErrUnreachable], or is the context's cause.
 func (s *Submitter) Preflight(ctx context.Context) error {
 	for {
 		p := s.keys.use()
