@@ -54,6 +54,10 @@ func TestADamagedReplicaHoldsTheFleet(t *testing.T) {
 		t.Helper()
 		c.nodes[at] = c.run(t, name, filepath.Dir(dir), port)
 	}
+	require.Eventually(t, func() bool {
+		n, err := bitrot.Holds(c.nodes[at], "ORDERS_RESULTS")
+		return err == nil && n == 72
+	}, patience, pause)
 	stop()
 	require.NoError(t, bitrot.Damage(dir, "ORDERS_RESULTS", "A-20", bitrot.Flip))
 	begin()

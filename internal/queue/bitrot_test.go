@@ -55,6 +55,11 @@ func TestTheAuditNoticesADamagedBlockOnOneOfThreeServers(t *testing.T) {
 			leader := stream.CachedInfo().Cluster.Leader
 			at := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() != leader })
 			name, dir := nodes[at].Name(), nodes[at].StoreDir()
+			holds := func(want uint64) bool {
+				n, err := bitrot.Holds(nodes[at], "ORDERS_RESULTS")
+				return err == nil && n == want
+			}
+			require.Eventually(t, func() bool { return holds(72) }, time.Minute, 20*time.Millisecond)
 			nodes[at].Shutdown()
 			nodes[at].WaitForShutdown()
 			require.NoError(t, bitrot.Damage(dir, "ORDERS_RESULTS", "R-20", spoil))
@@ -97,7 +102,7 @@ func TestTheAuditNoticesADamagedBlockOnOneOfThreeServers(t *testing.T) {
 			nodes[at].WaitForShutdown()
 			require.NoError(t, os.RemoveAll(dir))
 			start()
-			require.Eventually(t, func() bool { return healthy() && holds(t, nodes[at]) == 72+uint64(written) }, time.Minute, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return healthy() && holds(72+uint64(written)) }, time.Minute, 20*time.Millisecond)
 			finds(false)
 			require.NotContains(t, audited(t, q), "replica")
 			lead(name)
@@ -161,21 +166,6 @@ func writeOn(t *testing.T, q *queue.Queue) (stop func() int) {
 		written <- n
 	}()
 	return func() int { cancel(); return <-written }
-}
-
-// holds returns how many results a server has in its own store.
-func holds(t *testing.T, node *server.Server) uint64 {
-	t.Helper()
-	js, err := node.Jsz(&server.JSzOptions{Accounts: true, Streams: true})
-	require.NoError(t, err)
-	for _, account := range js.AccountDetails {
-		for _, stream := range account.Streams {
-			if stream.Name == "ORDERS_RESULTS" {
-				return stream.State.Msgs
-			}
-		}
-	}
-	return 0
 }
 
 func audited(t *testing.T, q *queue.Queue) string {

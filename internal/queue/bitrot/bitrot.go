@@ -11,7 +11,27 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
+
+// Holds returns how many messages of a stream a server has in its own store. One that was
+// acknowledged may still be on its way to a server that does not lead the stream: who damages
+// its files waits for all of them, or it gets from the others what the damage took.
+func Holds(node *server.Server, stream string) (uint64, error) {
+	js, err := node.Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	if err != nil {
+		return 0, err
+	}
+	for _, account := range js.AccountDetails {
+		for _, detail := range account.Streams {
+			if detail.Name == stream {
+				return detail.State.Msgs, nil
+			}
+		}
+	}
+	return 0, nil
+}
 
 // Flip changes one bit at a place.
 func Flip(block []byte, at int) []byte { block[at] ^= 1; return block }
