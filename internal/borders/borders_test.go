@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"examples/producers/go":         {"client"},                                      // as a producer of somebody else's would be
 	"internal/contract/producer":    {},                                              // for tests alone: it speaks NATS as docs/producers.md says
 	"internal/durable":              {},
+	"internal/endpoint":             {},
 	"internal/livefile":             {},
 	"internal/orderschema":          {"internal/order", "internal/livefile"},
 	"internal/patient":              {}, // for tests alone
@@ -45,7 +46,7 @@ var mayImport = map[string][]string{
 	"internal/queue/bitrot":         {}, // for tests alone
 	"internal/sandbox":              {},
 	"internal/sign":                 {"internal/order"},
-	"internal/submit":               {"internal/secret", "internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted", "internal/orderschema"},
+	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted", "internal/orderschema"},
 	"internal/submit/gate":          {"internal/order"},
 	"internal/submit/answer":        {"internal/order", "internal/livefile"},
 	"internal/ops":                  {"internal/order"},
@@ -53,7 +54,7 @@ var mayImport = map[string][]string{
 	"internal/tracing/span":         {},
 	"internal/settle":               {"internal/order", "internal/planted"},
 	"internal/settle/storecontract": {"internal/order", "internal/settle"}, // for tests alone
-	"internal/queue":                {"internal/order", "internal/settle"},
+	"internal/queue":                {"internal/endpoint", "internal/order", "internal/settle"},
 	"internal/fleet":                {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
 	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/xlsx", "internal/orderschema"},
 	"internal/xlsx":                 {},
@@ -63,9 +64,9 @@ var mayImport = map[string][]string{
 	"proof/webhooks":                {}, // for tests alone
 	"proof/simulation":              {"internal/order", "internal/settle", "proof/oracle"},
 	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
-	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
+	"internal/worker": {"internal/endpoint", "internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify", "internal/tracing/span", "internal/orderschema", "internal/approvals", "internal/journal"},
-	"internal/gateway":   {"docs", "internal/livefile", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema"},
+	"internal/gateway":   {"internal/endpoint", "docs", "internal/livefile", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema"},
 	"internal/imports":   {"internal/order", "internal/queue", "internal/door", "internal/books", "internal/journal", "internal/approvals", "internal/importer", "internal/jobs", "internal/uploads"},
 	"internal/books":     {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/approvals": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/letters"},
@@ -75,10 +76,10 @@ var mayImport = map[string][]string{
 	"internal/folder":    {},
 	"internal/secret":    {},
 	"internal/door":      {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/orderschema"},
-	"internal/notify":    {"internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
+	"internal/notify":    {"internal/endpoint", "internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
 	"client":             {"internal/door", "internal/queue", "internal/orderschema"},
 	"internal/letters":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
+	"internal/console":   {"internal/endpoint", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
 }
 
 // programs that prove, by their packages.
@@ -94,6 +95,7 @@ func isMain(pkg string) bool { return strings.HasPrefix(strings.TrimPrefix(pkg, 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "internal/contract/producer",
+		"internal/queue/bitrot", // it asks a server what its own store holds
 		"proof/bench",           // a cluster whose leaders are the same in each trial
 		"proof/bench/contender", // the worker that others write
 		"proof/powercut",        // it reads what a broker kept

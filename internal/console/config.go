@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/endpoint"
 	"orderpost/internal/queue"
 )
 
@@ -83,7 +84,7 @@ func (c Config) Validate() error {
 	if c.UploadTotal < 1 {
 		bad("UPLOAD_TOTAL", "%d is not a number of MiB", c.UploadTotal)
 	}
-	if len(errs) == 0 && !c.local() {
+	if len(errs) == 0 && !endpoint.Local(c.Listen) {
 		if !c.knowsPeople() {
 			bad("LISTEN", "%s can be reached from other machines, and the console does not know who may log in: set ORDERPOST_CONSOLE_USERS, or ORDERPOST_CONSOLE_USER_HEADER with ORDERPOST_CONSOLE_PROXIES, or listen on 127.0.0.1", c.Listen)
 		}
@@ -107,16 +108,6 @@ func (c Config) ForViewers(q queue.Config) (cfg queue.Config, own bool) {
 // knowsPeople reports whether people log in with names. Otherwise a one-time link
 // lets in whoever started the console.
 func (c Config) knowsPeople() bool { return c.Users != "" || c.UserHeader != "" }
-
-// local reports whether only programs of this machine can reach the console.
-func (c Config) local() bool {
-	host, _, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return false
-	}
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
 
 // proxies reads the addresses of the proxies.
 func (c Config) proxies() ([]netip.Prefix, error) {

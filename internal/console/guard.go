@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"orderpost/internal/endpoint"
 )
 
 // policy is the Content-Security-Policy of every answer.
@@ -58,7 +60,7 @@ func (s *Server) knownHost(hostport string) bool {
 		host = hostport
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
-	if addr, err := netip.ParseAddr(host); err == nil && addr.IsLoopback() || host == "localhost" {
+	if endpoint.Loopback(host) {
 		return true
 	}
 	own, _, _ := net.SplitHostPort(s.cfg.Listen)

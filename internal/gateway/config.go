@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
+
+	"orderpost/internal/endpoint"
 )
 
 // DefaultListen is where the command orderpost gateway listens unless it is told.
@@ -47,25 +48,14 @@ func (c Config) Validate() error {
 	if c.Clients == "" && c.BehindProxy {
 		bad("BEHIND_PROXY", "whoever reaches the proxy could do everything: name the clients (ORDERPOST_GATEWAY_CLIENTS)")
 	}
-	if !c.loopback() && c.Clients == "" {
+	if !endpoint.Local(c.Listen) && c.Clients == "" {
 		bad("LISTEN", "%s can be reached from other machines, and the door does not know who may do what: set ORDERPOST_GATEWAY_CLIENTS, or listen on 127.0.0.1", c.Listen)
 	}
-	if !c.loopback() && c.TLSCert == "" && !c.BehindProxy {
+	if !endpoint.Local(c.Listen) && c.TLSCert == "" && !c.BehindProxy {
 		bad("LISTEN", "%s can be reached from other machines, and tokens would cross the network in plain text: set ORDERPOST_GATEWAY_TLS_CERT_FILE and ORDERPOST_GATEWAY_TLS_KEY_FILE, or ORDERPOST_GATEWAY_BEHIND_PROXY=true if a proxy ends TLS, or listen on 127.0.0.1", c.Listen)
 	}
 	if c.ImportTotal < 0 {
 		bad("IMPORT_TOTAL", "%d is not a number of MiB", c.ImportTotal)
 	}
 	return errors.Join(errs...)
-}
-
-// loopback reports whether only programs of this machine can reach the door.
-func (c Config) loopback() bool {
-	host, _, err := net.SplitHostPort(c.Listen)
-	return err == nil && isLoopback(host)
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }

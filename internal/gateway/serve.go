@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"orderpost/docs"
+	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
 )
 
@@ -298,7 +299,7 @@ func parameters(raw string, takes []string) (url.Values, *problem) {
 func (s *Server) who(r *http.Request) (*client, *problem) {
 	if s.clients == nil {
 		// A page in a browser of this machine may resolve its own name to 127.0.0.1.
-		if host := hostOf(r.Host); !isLoopback(host) {
+		if host := hostOf(r.Host); !endpoint.Loopback(host) {
 			return nil, problemOf(misdirected, "header Host", fmt.Sprintf("%.100q", host), "without a file of clients (ORDERPOST_GATEWAY_CLIENTS) the door answers to localhost and loopback addresses alone")
 		}
 		return s.local, nil

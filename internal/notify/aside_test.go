@@ -54,7 +54,7 @@ func TestAQuietFleetTriesWhatIsAside(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
 			q := openQueue(t, startBroker(t))
-			e, b := newEndpoint(t), newLedger(t, q)
+			e, b := newHookServer(t), newLedger(t, q)
 			e.answers(refuses("bad", code))
 			s := newTestSender(t, q, e.URL)
 			run(t, s)
@@ -80,7 +80,7 @@ func TestAQuietFleetTriesWhatIsAside(t *testing.T) {
 func TestAnotherEventThatWaits(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	e.answers(refuses("waits", 500))
 	b.put("parked", "rejected")
 	parked := &Aside{OrderNo: "parked", Token: "parked", Position: b.seqs["parked"], Outcome: "rejected", Parked: true}
@@ -101,7 +101,7 @@ func TestAnotherEventThatWaits(t *testing.T) {
 func TestManyRefusedRetries(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	e.answers(func(g got) (int, http.Header) {
 		if g.Data.OrderNo == "good" {
 			return http.StatusNoContent, nil
@@ -143,7 +143,7 @@ func TestDueOneAtATime(t *testing.T) {
 func TestARetryAfterIsNamed(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	e.answers(func(got) (int, http.Header) { return 429, http.Header{"Retry-After": {"86400"}} })
 	b.put("A-1", "rejected")
 	_, err := Aside{OrderNo: "A-1", Token: "A-1", Position: b.seqs["A-1"], Outcome: "rejected", NextAt: time.Now()}.store(t.Context(), q)

@@ -20,7 +20,7 @@ func BenchmarkFromStoredToSent(b *testing.B) {
 	q := openQueue(b, startBroker(b))
 	var mu sync.Mutex
 	arrived := make(map[string]time.Time)
-	e := newEndpoint(b)
+	e := newHookServer(b)
 	e.answer = func(g got) (int, http.Header) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -66,7 +66,7 @@ func BenchmarkBacklog(b *testing.B) {
 		})
 	}
 	require.NoError(b, all.Wait())
-	e := newEndpoint(b)
+	e := newHookServer(b)
 	s := newTestSender(b, q, e.URL)
 	b.ResetTimer()
 	run(b, s)

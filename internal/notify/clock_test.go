@@ -12,7 +12,7 @@ import (
 // renewal. The events whose turn it was are sent after that, by this session.
 func TestAWallClockThatJumpsAheadLosesNoTurn(t *testing.T) {
 	t.Parallel()
-	q, e := openQueue(t, startBroker(t)), newEndpoint(t)
+	q, e := openQueue(t, startBroker(t)), newHookServer(t)
 	s := newTestSender(t, q, e.URL)
 	run(t, s)
 	b := newLedger(t, q)

@@ -3,11 +3,9 @@ package notify
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"slices"
 	"strings"
 
+	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
 	"orderpost/internal/secret"
 )
@@ -41,7 +39,10 @@ func (c Config) Validate() error {
 	if !c.On() {
 		return nil
 	}
-	errs := []error{c.checkURL(), c.checkSecret()}
+	errs := []error{c.checkSecret()}
+	if _, err := endpoint.HTTP(c.URL, "outcomes", c.PlainHTTPHosts); err != nil {
+		errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_URL: %w", err))
+	}
 	if c.Begin != beginNow && c.Begin != beginOldest {
 		errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_BEGIN: %q: give %s or %s", c.Begin, beginNow, beginOldest))
 	}
@@ -67,38 +68,4 @@ func (c Config) checkSecret() error {
 		return fmt.Errorf("ORDERPOST_NOTIFY_SECRET: %w", err)
 	}
 	return nil
-}
-
-// checkURL checks the address. Its errors never show the whole of it, which may hold a
-// secret.
-func (c Config) checkURL() error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("ORDERPOST_NOTIFY_URL: "+format, args...)
-	}
-	u, err := url.Parse(c.URL)
-	if err != nil {
-		return bad("is not a URL")
-	}
-	switch host := u.Hostname(); {
-	case u.Scheme != "https" && u.Scheme != "http":
-		return bad("scheme %q: give https://… (or http://… to loopback)", u.Scheme)
-	case host == "":
-		return bad("has no host")
-	case u.User != nil:
-		return bad("must not hold a user name or password: the signature proves who sends")
-	case u.Fragment != "":
-		return bad("must not hold a fragment")
-	case u.Scheme == "http" && !isLoopback(host) && !c.plainAllowed(host):
-		return bad("plain http to %s would send outcomes in clear text: use https, or name the host in ORDERPOST_PLAIN_HTTP_HOSTS", host)
-	}
-	return nil
-}
-
-func (c Config) plainAllowed(host string) bool {
-	return slices.ContainsFunc(c.PlainHTTPHosts, func(h string) bool { return strings.EqualFold(strings.TrimSpace(h), host) })
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

@@ -28,7 +28,7 @@ func TestTheBrokerLosesTheEnd(t *testing.T) {
 			t.Cleanup(func() { server.Stop() })
 			cfg.Listen = strings.TrimPrefix(server.URL, "nats://")
 			q := openQueue(t, server)
-			e, b := newEndpoint(t), newLedger(t, q)
+			e, b := newHookServer(t), newLedger(t, q)
 			restart := func(between func(results string)) {
 				server.Stop()
 				require.Eventually(t, func() bool { return !q.Conn.Connected() }, time.Minute, time.Millisecond, "otherwise Connected tells of the former connection")

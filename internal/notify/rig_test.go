@@ -74,8 +74,8 @@ type got struct {
 	Data Order  `json:"data"`
 }
 
-// endpoint is a receiver. answer says what it answers to an event; nil = 204.
-type endpoint struct {
+// hookServer is a receiver. answer says what it answers to an event; nil = 204.
+type hookServer struct {
 	*httptest.Server
 	mu     sync.Mutex
 	answer func(got) (status int, header http.Header)
@@ -84,14 +84,14 @@ type endpoint struct {
 	bodies []string
 }
 
-func newEndpoint(t testing.TB) *endpoint {
-	e := &endpoint{}
+func newHookServer(t testing.TB) *hookServer {
+	e := &hookServer{}
 	e.Server = httptest.NewServer(e)
 	t.Cleanup(e.Close)
 	return e
 }
 
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *hookServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	g := got{ID: r.Header.Get("Webhook-Id")}
 	bad := json.Unmarshal(body, &g)
@@ -114,14 +114,14 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-func (e *endpoint) answers(f func(got) (int, http.Header)) {
+func (e *hookServer) answers(f func(got) (int, http.Header)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer = f
 }
 
 // last returns the last outcome that was taken for each order_no, and all that were taken.
-func (e *endpoint) last() (last map[string]string, all []got) {
+func (e *hookServer) last() (last map[string]string, all []got) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	last = make(map[string]string)
@@ -132,7 +132,7 @@ func (e *endpoint) last() (last map[string]string, all []got) {
 }
 
 // await waits until the receiver's last outcomes are these.
-func (e *endpoint) await(t testing.TB, want map[string]string) {
+func (e *hookServer) await(t testing.TB, want map[string]string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		last, _ := e.last()

@@ -26,7 +26,7 @@ import (
 func TestDelivers(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	b.put("A-1", "accepted")
 	b.put("A-2", "retrying")
 	b.put("A-3", "unknown")
@@ -61,7 +61,7 @@ func byNo(all []got, no string) got {
 func TestTheFirstSenderBeginsNow(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	b.put("A-1", "accepted")
 	run(t, newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow }))
 	require.Eventually(t, func() bool { return kept(t, q).Owner != "" }, time.Minute, time.Millisecond)
@@ -85,7 +85,7 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := openQueue(t, startBroker(t))
-			e, b := newEndpoint(t), newLedger(t, q)
+			e, b := newHookServer(t), newLedger(t, q)
 			e.answers(fails)
 			s := newTestSender(t, q, e.URL)
 			run(t, s)
@@ -116,7 +116,7 @@ func fails1(f func(got) (int, http.Header)) string { code, _ := f(got{}); return
 func TestOneEventIsRefused(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	e.answers(func(g got) (int, http.Header) {
 		if g.Data.OrderNo == "bad" && g.Data.Outcome == "rejected" {
 			return 410, nil
@@ -151,7 +151,7 @@ func TestOneEventIsRefused(t *testing.T) {
 func TestALaterOutcomeReplacesTheParkedOne(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	b.put("A-1", "unknown")
 	aside := Aside{OrderNo: "A-1", Token: "A-1", Position: b.seqs["A-1"], Outcome: "unknown", NextAt: time.Now()}
 	_, err := aside.store(t.Context(), q)
@@ -171,7 +171,7 @@ func TestALaterOutcomeReplacesTheParkedOne(t *testing.T) {
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	b.put("A-1", "accepted", func(r *order.Record) { r.Source = "shop" })
 	b.put("A-2", "rejected", func(r *order.Record) { r.Source = "other" })
 	b.put("A-3", "accepted", func(r *order.Record) {
@@ -192,7 +192,7 @@ func TestTakeover(t *testing.T) {
 	t.Parallel()
 	s := startBroker(t)
 	q := openQueue(t, s)
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	first, second := newTestSender(t, q, e.URL), newTestSender(t, openQueue(t, s), e.URL)
 	ctx, kill := context.WithCancel(t.Context())
 	held, err := first.lease.acquire(ctx, func(ctx context.Context) (Position, error) { p, _, err := beginning(ctx, q, true); return p, err })
@@ -217,7 +217,7 @@ func TestTakeover(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	e.answers(func(got) (int, http.Header) {
 		if rand.IntN(4) == 0 {
 			return 503, nil
@@ -271,7 +271,7 @@ func maxSeq(seqs map[string]uint64) (most uint64) {
 }
 
 // requirePositionBehind fails if the position passed an outcome that stands and was not taken.
-func requirePositionBehind(t *testing.T, position uint64, e *endpoint, want map[string]string, when map[string]uint64) {
+func requirePositionBehind(t *testing.T, position uint64, e *hookServer, want map[string]string, when map[string]uint64) {
 	t.Helper()
 	_, all := e.last()
 	taken := make(map[string]uint64)
@@ -289,7 +289,7 @@ func requirePositionBehind(t *testing.T, position uint64, e *endpoint, want map[
 func TestTheFleetIsHeld(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e := newEndpoint(t)
+	e := newHookServer(t)
 	run(t, newTestSender(t, q, e.URL))
 	types := func() (all []string) {
 		_, taken := e.last()
@@ -314,7 +314,7 @@ func TestASlowReceiver(t *testing.T) {
 	b := newLedger(t, q)
 	var taken atomic.Int64
 	block := make(chan struct{})
-	e := newEndpoint(t)
+	e := newHookServer(t)
 	e.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if taken.Add(1) == 1 {
 			<-block
@@ -338,7 +338,7 @@ func TestAReceiverThatSwitchesProtocols(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
 	b := newLedger(t, q)
-	e := newEndpoint(t)
+	e := newHookServer(t)
 	var switched atomic.Int64
 	e.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if switched.Add(1) > hands {
@@ -369,7 +369,7 @@ func TestAReceiverThatSwitchesProtocols(t *testing.T) {
 func TestAPersonCorrects(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e := newEndpoint(t)
+	e := newHookServer(t)
 	run(t, newTestSender(t, q, e.URL))
 	body := []byte(`{"order_no":"A-1","timeout":30}`)
 	for _, r := range q.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: body, ID: "i1", Batch: "march", Source: "march.csv:2"}}) {
@@ -404,7 +404,7 @@ func TestAPersonCorrects(t *testing.T) {
 }
 
 // requireSchema holds every body that was taken against docs/schema/notify-event.json.
-func requireSchema(t *testing.T, e *endpoint) {
+func requireSchema(t *testing.T, e *hookServer) {
 	t.Helper()
 	text, err := schema.Text("notify-event")
 	require.NoError(t, err)
@@ -429,7 +429,7 @@ func requireSchema(t *testing.T, e *endpoint) {
 func TestTheBucketIsLost(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	e.answers(status(500))
 	s := newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow })
 	run(t, s)
@@ -446,7 +446,7 @@ func TestTheBucketIsLostWithThePosition(t *testing.T) {
 	t.Parallel()
 	server := startBroker(t)
 	q := openQueue(t, server)
-	e, b := newEndpoint(t), newLedger(t, q)
+	e, b := newHookServer(t), newLedger(t, q)
 	b.put("A-1", "accepted")
 	nc, err := nats.Connect(server.URL, nats.Token(server.Token))
 	require.NoError(t, err)

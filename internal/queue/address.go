@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+
+	"orderpost/internal/endpoint"
 )
 
 // checkURLs returns an error for a setting that is not a list of NATS URLs,
@@ -24,6 +27,12 @@ func checkURLs(list string) error {
 		if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Trim(u.Path, "/") != "" && !websocket {
 			return fmt.Errorf("ORDERPOST_NATS_URL: %s is not a list of NATS URLs (nats://host:4222,…); write / ? # @ , and %% in a user name or password as %%2F %%3F %%23 %%40 %%2C %%25, "+
 				"and a token in front of the host (nats://TOKEN@host:4222)", RedactURL(list))
+		}
+		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return fmt.Errorf("ORDERPOST_NATS_URL: %s: the scheme is nats, tls, ws or wss", RedactURL(list))
+		}
+		if endpoint.Port(u) != nil { // it may be the beginning of a password
+			return fmt.Errorf("ORDERPOST_NATS_URL: %s: a port is a number from 1 to 65535", RedactURL(list))
 		}
 	}
 	return nil

@@ -37,6 +37,27 @@ func TestPasswordsStayOutOfURLs(t *testing.T) {
 	}
 }
 
+func TestSchemeAndPortOfURLs(t *testing.T) {
+	for url, wrong := range map[string]string{
+		"":                                 "",
+		"host":                             "",
+		"nats://host:65535":                "",
+		"tls://one, wss://two/nats":        "",
+		"http://host:4222":                 "ORDERPOST_NATS_URL: http://host:4222: the scheme is nats, tls, ws or wss",
+		"nats://ann:word@one,mqtt://two":   "ORDERPOST_NATS_URL: nats://***@one,mqtt://two: the scheme is nats, tls, ws or wss",
+		"nats://host:42222222":             "ORDERPOST_NATS_URL: nats://***: a port is a number from 1 to 65535",
+		"nats://one:4222,nats://a:b@two:0": "ORDERPOST_NATS_URL: nats://one:4222,nats://***@two:0: a port is a number from 1 to 65535",
+		"host:99999":                       "ORDERPOST_NATS_URL: host:99999: a port is a number from 1 to 65535",
+	} {
+		err := checkURLs(url)
+		if wrong == "" {
+			require.NoError(t, err, url)
+			continue
+		}
+		require.EqualError(t, err, wrong)
+	}
+}
+
 // TestURLsAreCheckedBeforeTheyAreDialled: the client would dial other hosts and
 // ports than these settings mean.
 func TestURLsAreCheckedBeforeTheyAreDialled(t *testing.T) {

@@ -3,11 +3,11 @@ package submit
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
+	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
 	"orderpost/internal/submit/gate"
 )
@@ -139,44 +139,17 @@ func (c Config) baseURL() (*url.URL, error) {
 	if c.URL == "" {
 		return nil, errors.New("is required: the base URL of the API, without /v1")
 	}
-	u, err := url.Parse(c.URL)
+	u, err := endpoint.HTTP(c.URL, "the key", c.PlainHTTPHosts)
 	if err != nil {
-		return nil, errors.New("is not a URL")
+		return nil, err
 	}
-	switch {
-	case u.User != nil:
-		return nil, errors.New("must not hold a user name or password")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("scheme %q: give https://… (or http://… to loopback)", u.Scheme)
-	case u.Hostname() == "":
-		return nil, errors.New("has no host")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("must not hold a query or a fragment")
+	if u.RawQuery != "" || u.ForceQuery {
+		return nil, errors.New("must not hold a query")
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	u.RawPath = ""
 	if u.Path == "/v1" || strings.HasSuffix(u.Path, "/v1") || strings.Contains(u.Path, "/v1/") {
 		return nil, fmt.Errorf("path %q: leave /v1 out, it is appended", u.Path)
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) && !c.plainAllowed(u.Hostname()) {
-		return nil, fmt.Errorf("plain http to %s would send the key in clear text: use https, or name the host in ORDERPOST_PLAIN_HTTP_HOSTS", u.Hostname())
-	}
 	return u, nil
-}
-
-func (c Config) plainAllowed(host string) bool {
-	for _, h := range c.PlainHTTPHosts {
-		if strings.EqualFold(strings.TrimSpace(h), host) {
-			return true
-		}
-	}
-	return false
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 
+	"orderpost/internal/endpoint"
+
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/net/proxy"
@@ -44,6 +46,9 @@ func proxyFor(target *url.URL) (*url.URL, error) {
 		return nil, fmt.Errorf("%s: is not a URL such as http://proxy:3128", name)
 	case proxyPorts[u.Scheme] == "":
 		return nil, fmt.Errorf("%s: scheme %q: give http://, https:// or socks5://", name, u.Scheme)
+	}
+	if err := endpoint.Port(u); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return u, nil
 }

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -32,9 +30,6 @@ func openDoor(ctx context.Context, cfg Config, q *queue.Queue, schema *ordersche
 		Queue: q, DataDir: cfg.DataDir, Schema: schema, Version: env.Version, Trace: env.Trace})
 	if err != nil {
 		d.Close()
-		if errors.Is(err, gateway.ErrConfig) {
-			err = fmt.Errorf("%w: %w", ErrConfig, err)
-		}
 		return nil, err
 	}
 	log.Info().Str("url", s.URL()).Msg("the HTTP door is open")

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/books"
+	"orderpost/internal/endpoint"
 	"orderpost/internal/notify"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
@@ -76,7 +77,7 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 	case err == nil:
 		o.server = server
 		env.Log.Debug().Str("url", server.URL()).Bool("pprof", cfg.PProf).Msg("serving /metrics, /livez and /readyz")
-		if cfg.PProf && !loopback(cfg.OpsAddr) {
+		if cfg.PProf && !endpoint.Local(cfg.OpsAddr) {
 			env.Log.Warn().Str("address", cfg.OpsAddr).Msg("every machine that reaches this address can read Go profiles, which show what is in the worker's memory: " +
 				"set ORDERPOST_OPS_ADDR to a loopback address, or ORDERPOST_PPROF=false when you are done")
 		}
@@ -86,13 +87,6 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 		return nil, fmt.Errorf("%w: ORDERPOST_OPS_ADDR: %w", ErrConfig, err)
 	}
 	return o, nil
-}
-
-// loopback reports whether only this machine can reach an address.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // stageNames lists the stages that a block can have.

@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/gateway"
 	"orderpost/internal/journal"
 	"orderpost/internal/notify"
 	"orderpost/internal/orderschema"
@@ -26,8 +27,9 @@ import (
 // preflightTimeout is the timeout of the preflight.
 const preflightTimeout = 15 * time.Second
 
-// ErrConfig is wrapped by every error of Run that a changed setting can fix.
-var ErrConfig = errors.New("configuration")
+// ErrConfig is wrapped by every error of Run that a changed setting can fix. It is the HTTP
+// door's, which a worker may open.
+var ErrConfig = gateway.ErrConfig
 
 // Env holds what Run needs besides the settings. Attempts and Orders may be nil.
 type Env struct {

@@ -3,9 +3,9 @@ package sandbox
 import (
 	"fmt"
 	"io"
-	"net"
 	"text/tabwriter"
 
+	"orderpost/internal/endpoint"
 	"orderpost/internal/program"
 	"orderpost/internal/sandbox"
 )
@@ -44,7 +44,7 @@ const example = `  sandbox
 // greet prints the server's address and the settings for a worker.
 func greet(w io.Writer, o *options, url string) {
 	fmt.Fprintf(w, "This is a sandbox: orders are kept in memory and go nowhere.\nListening on %s\n", url)
-	if host, _, err := net.SplitHostPort(o.addr); err == nil && !loopback(host) {
+	if !endpoint.Local(o.addr) {
 		fmt.Fprintf(w, "Warning: %s is not a loopback address; anyone who reaches it can change its settings and keys.\n", o.addr)
 	}
 	fmt.Fprintf(w, "\nFor the worker:\n  export ORDERPOST_API_URL=%s\n", url)
@@ -56,11 +56,6 @@ func greet(w io.Writer, o *options, url string) {
 		return
 	}
 	fmt.Fprintf(w, "  export ORDERPOST_API_KEY=%s\n  export ORDERPOST_API_SECRET=%s\n\n", defaultKey, defaultSecret)
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // farewell prints the summary of the ledger.
