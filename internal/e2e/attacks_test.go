@@ -69,7 +69,7 @@ func besiege(t *testing.T) *besieged {
 
 // holdings is everything that the streams hold: configurations, messages and
 // the pool's consumer. It is read behind whatever was sent before: the server
-// works requests off in their order.
+// works requests off in their order, and each stream its messages.
 func (b *besieged) holdings(t *testing.T) map[string]string {
 	t.Helper()
 	for range 8 { // as many as the server works on at a time
@@ -86,7 +86,10 @@ func (b *besieged) holdings(t *testing.T) map[string]string {
 	for _, name := range shippedStreams {
 		stream, err := b.admin.Stream(t.Context(), name)
 		require.NoError(t, err, "the stream was deleted")
-		info := stream.CachedInfo()
+		_, err = b.admin.Publish(t.Context(), strings.NewReplacer("*", "BARRIER", ">", "BARRIER").Replace(stream.CachedInfo().Config.Subjects[0]), nil, jetstream.WithExpectStream("NONE"))
+		require.ErrorContains(t, err, "expected stream does not match")
+		info, err := stream.Info(t.Context())
+		require.NoError(t, err)
 		out["configuration of "+name] = fmt.Sprintf("%+v, made %s", info.Config, info.Created)
 		for seq := info.State.FirstSeq; seq <= info.State.LastSeq && seq > 0; seq++ {
 			if msg, err := stream.GetMsg(t.Context(), seq); err == nil {
