@@ -134,26 +134,31 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 	return r.history.listen(ctx, r.js, r.link)
 }
 
+// buildAll compiles the one program, which is worker, enqueue and deadletter by their names, as
+// the packages install it, and the broker.
 func (r *rig) buildAll(ctx context.Context) (err error) {
+	tags := ""
+	if r.o.plant != "" {
+		tags = "planted"
+	}
 	r.bin = make(map[string]string)
-	packages := map[string]string{"orderpost": "orderpost/cmd/orderpost", "worker": "orderpost/cmd/worker", "enqueue": "orderpost/cmd/enqueue", "deadletter": "orderpost/cmd/deadletter"}
+	if r.bin["orderpost"], err = build(ctx, r.dir, "orderpost", "orderpost/cmd/orderpost", tags); err != nil {
+		return err
+	}
+	for _, name := range []string{"worker", "enqueue", "deadletter"} {
+		r.bin[name] = filepath.Join(r.dir, name)
+		if err := os.Symlink("orderpost", r.bin[name]); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.o.broker == embeddedBroker:
 	case r.o.server != "":
 		r.bin["nats-server"] = r.o.server
 	default:
-		packages["nats-server"] = "github.com/nats-io/nats-server/v2"
+		r.bin["nats-server"], err = build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2", "")
 	}
-	for name, pkg := range packages {
-		tags := ""
-		if name == "worker" && r.o.plant != "" {
-			tags = "planted"
-		}
-		if r.bin[name], err = build(ctx, r.dir, name, pkg, tags); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 func (r *rig) startAPI() (err error) {
