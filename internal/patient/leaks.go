@@ -45,14 +45,6 @@ func (r run) Run() int {
 	return code
 }
 
-// NoLeaks fails a test if goroutines are left.
-func NoLeaks(t testing.TB, options ...goleak.Option) {
-	t.Helper()
-	if err := settled(options); err != nil {
-		t.Error(err)
-	}
-}
-
 // settled waits until no goroutines are left. It returns an error with their stacks if
 // some are when patience is over.
 func settled(options []goleak.Option) error {

@@ -20,6 +20,7 @@ import (
 // TestTheBooksBalanceWhileOrdersFlow audits again and again while orders come,
 // are refused, replayed, repeated and changed, and a pool works on them.
 func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, order.Resubmit, func(s *sandbox.Settings) {
 		s.Duplicates = sandbox.RefuseDuplicates
 		s.Faults = sandbox.Faults{Refuse: 0.2, Unavailable: 0.05, MaxPerOrder: 1}

@@ -68,6 +68,7 @@ func TestAStreamThatLostItsEndHoldsTheFleet(t *testing.T) {
 // nothing missing, and the orders of the time since are pending once more. The worker saw more,
 // and posts none of them.
 func TestAnOlderCopyUnderARunningWorkerPostsNothing(t *testing.T) {
+	t.Parallel()
 	s := openWatched(t, nil, func(c *worker.Config) {
 		c.Submit.RequestTimeout, c.Queue.AttemptTimeout = time.Second, time.Second // what is given again waits so long after a reconnect
 	})

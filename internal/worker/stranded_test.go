@@ -9,6 +9,7 @@ import (
 // A broker that counts an intent as acknowledged that nobody acknowledged delivers it to
 // nobody. The worker tells, and repair brings it back while the worker runs.
 func TestAStrandedIntentIsToldAndDeliveredAgain(t *testing.T) {
+	t.Parallel()
 	s := openWatched(t, func(s *shop) {
 		s.publish(0, 1)
 		consumer, err := s.hands().Consumer(t.Context(), "ORDERS", "workers")

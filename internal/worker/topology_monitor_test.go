@@ -76,6 +76,7 @@ func (s *shop) repair() {
 // A consumer can be made anew. What it had delivered comes again, and is told
 // from what nobody was ever given.
 func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
+	t.Parallel()
 	var release func()
 	s := openWatched(t, func(s *shop) { release = s.hold(1) }, ackWaitOf(5*time.Second))
 	s.shows(`orderpost_in_flight_requests 1`, `orderpost_stream_present{stream="consumer"} 1`)
@@ -201,6 +202,7 @@ func TestALostJournalIsMadeAnewAndStopsNothing(t *testing.T) {
 func TestALostStreamIsLeftToAPerson(t *testing.T) {
 	for part, lost := range map[string]string{"intents": "ORDERS", "results": "ORDERS_RESULTS", "dead_letters": "ORDERS_DEAD", "waiting": "ORDERS_WAITING"} {
 		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
 			s := openWatched(t, nil)
 			s.publish(0, 3)
 			s.shows(`orderpost_orders_total{outcome="accepted"} 3`, `orderpost_stream_present{stream="`+part+`"} 1`)
@@ -230,6 +232,7 @@ func TestALostStreamIsLeftToAPerson(t *testing.T) {
 
 // A broker that came back empty may be another one: nothing is made there.
 func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
+	t.Parallel()
 	s := openWatched(t, nil)
 	s.publish(0, 3)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 3`)
