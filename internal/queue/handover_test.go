@@ -65,3 +65,22 @@ func raftIndex(nodes []*server.Server, group string) uint64 {
 	}
 	return lowest
 }
+
+// What a worker that stops hands back comes again at once from its own broker, which stops with
+// it and starts again: a worker of its own broker is restarted at every upgrade.
+func TestWhatIsHandedBackOutlivesTheBroker(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startBrokerIn(t, dir)
+	q := openQueue(t, s, "w1")
+	publish(t, q, intent("A-1", "i1"))
+	got := brokerOf(t, q).Pull(1, time.Minute)
+	require.Len(t, got, 1)
+	require.NoError(t, got[0].Answer.Nak())
+	q.Close()
+	s.Stop()
+	again := brokerOf(t, openQueue(t, startBrokerIn(t, dir), "w2")).Pull(1, DefaultConfig().AckWait/2)
+	require.Len(t, again, 1)
+	require.Equal(t, got[0].Seq, again[0].Seq)
+	require.EqualValues(t, 2, again[0].Delivered)
+}

@@ -142,16 +142,15 @@ type brokerAnswer struct {
 	reply string
 }
 
-var (
-	plainAck = []byte("+ACK")
-	plainNak = []byte("-NAK")
-)
+var plainAck = []byte("+ACK")
 
 // Ack implements settle.Answer.
 func (a brokerAnswer) Ack() error { return a.nc.Publish(a.reply, plainAck) }
 
-// Nak implements settle.Answer.
-func (a brokerAnswer) Nak() error { return a.nc.Publish(a.reply, plainNak) }
+// Nak implements settle.Answer. A NAK without a delay is forgotten by a broker that ends before it
+// delivers again, and the message then waits for the rest of its ack wait. One with a delay, if
+// only of nothing, is stored with the consumer (nats-server 2.15, processNak).
+func (a brokerAnswer) Nak() error { return a.NakWithDelay(0) }
 
 // NakWithDelay implements settle.Answer.
 func (a brokerAnswer) NakWithDelay(delay time.Duration) error {

@@ -143,13 +143,14 @@ func purgeForgetsAgain(t require.TestingT, b *Broker) {
 	progress(settle.Progress{Floor: first - 1, Delivered: first - 1, NoneHeld: true, NoneAgain: true})
 	a := next(t, b, first, 1)
 	since := b.Now()
-	require.NoError(t, next(t, b, second, 1).Answer.Nak())
+	next(t, b, second, 1)
 	progress(settle.Progress{Floor: first - 1, Delivered: second})
+	require.True(t, b.Soon(func() bool { return b.Now().Sub(since) > b.AckWait+b.AckWait/4 })) // both wait to be delivered again
 	require.NoError(t, a.Answer.Ack())
 	progress(settle.Progress{Floor: first, Delivered: second})
 	purge(t, b, first)
 	a = next(t, b, second, 2)
-	requireNotBefore(t, b, since, b.AckWait)
+	requireNotBefore(t, b, since, 2*b.AckWait)
 	require.NoError(t, a.Answer.Ack())
 	progress(settle.Progress{Floor: second, Delivered: second, NoneHeld: true, NoneAgain: true})
 }
