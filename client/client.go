@@ -59,7 +59,7 @@ func (c *Client) Close() {
 // Submit stores one order and returns once the broker has confirmed it. Without an ID, it
 // makes one, which is in the receipt and in an UnconfirmedError.
 //
-// Errors: *InvalidError, ErrPending, ErrIDUsed, ErrFull, ErrUnavailable,
+// Errors: *InvalidError, ErrPending, ErrIDUsed, ErrFull, ErrClosed, ErrUnavailable,
 // *UnconfirmedError. If ctx ends first, the error is one of the last two and also wraps
 // ctx's.
 func (c *Client) Submit(ctx context.Context, o Order) (Receipt, error) {

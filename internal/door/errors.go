@@ -107,8 +107,13 @@ func refusal(err error) error {
 	}
 }
 
-// unstored is ErrUnavailable of a submission.
-func unstored(err error) error { return fmt.Errorf("%w, nothing was stored: %w", ErrUnavailable, err) }
+// unstored is ErrUnavailable, or ErrClosed, of a submission.
+func unstored(err error) error {
+	if errors.Is(err, ErrClosed) {
+		return fmt.Errorf("%w, nothing was stored", ErrClosed)
+	}
+	return fmt.Errorf("%w, nothing was stored: %w", ErrUnavailable, err)
+}
 
 // unread converts an error of a read.
 func (d *Door) unread(err error) error {

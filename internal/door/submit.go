@@ -37,7 +37,7 @@ type Receipt struct {
 // share writes. A broker that is out of reach is waited for as the queue's
 // Config.BrokerWait says, for as long as ctx lasts.
 //
-// Errors: *InvalidError, ErrPending, ErrIDUsed, ErrFull, ErrUnavailable, and
+// Errors: *InvalidError, ErrPending, ErrIDUsed, ErrFull, ErrUnavailable, ErrClosed, and
 // *UnconfirmedError, after which the order may be stored.
 func (d *Door) Submit(ctx context.Context, o Order) (Receipt, error) {
 	s := d.newSubmission(ctx, o)

@@ -50,6 +50,19 @@ func TestWhatIsInvalidIsNamed(t *testing.T) {
 	require.Zero(t, counts.LastIntent)
 }
 
+// TestWhoSubmitsBehindTheEndIsToldSo, and does not take it for an outage, which would end.
+func TestWhoSubmitsBehindTheEndIsToldSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Close()
+	for name, o := range map[string]Order{"with an ID": one("A", "a"), "without": {Body: body("B", "1")}} {
+		_, err := r.Submit(t.Context(), o)
+		require.ErrorIs(t, err, ErrClosed, name)
+		require.NotErrorIs(t, err, ErrUnavailable, name)
+		require.EqualError(t, err, "closed, nothing was stored", name)
+	}
+}
+
 // TestOneRepetitionDoesNotRefuseTheOthers: callers share batches, in which repetitions,
 // other submissions and two of one order stand beside new orders.
 func TestOneRepetitionDoesNotRefuseTheOthers(t *testing.T) {
