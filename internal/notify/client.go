@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -125,6 +126,9 @@ func plain(err error) string {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %s", attemptTimeout)
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return err.Error() + ": is it your own? Name its PEM file in SSL_CERT_FILE"
 	}
 	return err.Error()
 }

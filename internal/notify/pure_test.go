@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -141,4 +143,17 @@ func TestConfig(t *testing.T) {
 	plain := good
 	plain.URL, plain.PlainHTTPHosts = "http://shop/hooks", []string{"shop"}
 	require.NoError(t, plain.Validate())
+}
+
+// TestAForeignAuthority: whose receiver has a certificate of its own authority learns how to name it.
+func TestAForeignAuthority(t *testing.T) {
+	t.Parallel()
+	receiver := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(receiver.Close)
+	config := Config{URL: receiver.URL, Secret: secret.Text(NewSecret())}
+	keys, err := newSecrets(config)
+	require.NoError(t, err)
+	c := newClient(config, keys, func(err error) { require.NoError(t, err) })
+	t.Cleanup(c.close)
+	require.Contains(t, c.post(t.Context(), &message{id: "1", body: []byte("{}")}).said, "signed by unknown authority: is it your own? Name its PEM file in SSL_CERT_FILE")
 }
