@@ -57,8 +57,11 @@ func (w *world) startWorker(i int) *worker {
 }
 
 // stored models the pool's reaction to the end of an order's wait. The gate opens when no
-// order waits any more.
+// order waits any more. One whose claim is over was given up, without another word of the broker.
 func (k *worker) stored() {
+	if p := k.e.running; p != nil && p.delivery != nil && !p.delivery.Lease().Valid() { // nil: the process was killed
+		_ = store{k.w, k.host}.heard(p.delivery.OrderNo(), nil)
+	}
 	if k.unstored--; k.w.drops(Opened) {
 		k.unstored = 0
 	}
