@@ -38,8 +38,8 @@ type actPreview struct {
 // shownLetters is how many dead letters the page of an act shows.
 const shownLetters = 20
 
-// asked reads the act that the request names.
-func (v *visit) asked() (*askedAct, error) {
+// askedActOf reads the act that the request names.
+func askedActOf(v *visit) (*askedAct, error) {
 	a := &askedAct{ID: v.query("act")}
 	if v.Method == http.MethodPost {
 		a.ID = v.field("act")
@@ -60,13 +60,13 @@ func (v *visit) asked() (*askedAct, error) {
 		return nil, notFound(fmt.Sprintf("Nothing is known about an act %q.", shorten(plain(a.ID), 60)), "The page Approvals lists what waits for one.")
 	}
 	if a.waits && a.Item.Kind != journal.Limit && !approvals.IsOne(a.Item.About) {
-		err = v.previewAct(a)
+		err = previewAct(v, a)
 	}
 	return a, err
 }
 
 // previewAct counts what the act would do now.
-func (v *visit) previewAct(a *askedAct) error {
+func previewAct(v *visit, a *askedAct) error {
 	d, err := approvals.DeedOf(v.s.queue, a.Item.About, settle.Person{})
 	if err != nil {
 		return err
@@ -138,16 +138,16 @@ func (a *askedAct) changed() string {
 	}
 }
 
-func (v *visit) actDecision(a *askedAct, note string) approvals.Decision {
+func actDecision(v *visit, a *askedAct, note string) approvals.Decision {
 	return approvals.Decision{Act: a.Item, Seen: a.seen, About: v.journaled(journal.About{Note: note})}
 }
 
 // mayDecideAct returns why the person cannot approve or refuse the act; nil = they can.
-func (v *visit) mayDecideAct(a *askedAct) error {
-	if err := v.hasApprove(); err != nil {
+func mayDecideAct(v *visit, a *askedAct) error {
+	if err := hasApprove(v); err != nil {
 		return err
 	}
-	return undecided(v.s.approvals().Standing(a.feeding, v.actDecision(a, "")))
+	return undecided(v.s.approvals().Standing(a.feeding, actDecision(v, a, "")))
 }
 
 type actPage struct {
@@ -161,8 +161,8 @@ type actPage struct {
 	Letter           string // the address of the one letter that it is about
 }
 
-func (v *visit) actPage() error {
-	a, err := v.asked()
+func showAct(v *visit) error {
+	a, err := askedActOf(v)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (v *visit) actPage() error {
 	}
 	v.live = a.waits
 	if a.waits && a.Read() {
-		why := v.mayDecideAct(a)
+		why := mayDecideAct(v, a)
 		if p.May = why == nil; !p.May {
 			p.WhyNot = "You cannot approve it. " + strings.TrimSuffix(why.Error(), " Nothing was done.")
 		}
@@ -202,8 +202,8 @@ func (p *actPage) stand() {
 }
 
 // decideAct is decideImport for an act.
-func (v *visit) decideAct(c *confirmation) (a *askedAct, ask bool, err error) {
-	if a, err = v.asked(); err != nil {
+func decideAct(v *visit, c *confirmation) (a *askedAct, ask bool, err error) {
+	if a, err = askedActOf(v); err != nil {
 		return nil, true, err
 	}
 	if !a.Read() {
@@ -215,7 +215,7 @@ func (v *visit) decideAct(c *confirmation) (a *askedAct, ask bool, err error) {
 			return nil, true, err
 		}
 	}
-	if err := v.mayDecideAct(a); err != nil {
+	if err := mayDecideAct(v, a); err != nil {
 		return nil, true, err
 	}
 	c.Facts, c.Fields = []fact{{"What", a.entry.Why}, {"Asked by", a.Item.Actor.Name + " (" + a.Item.Actor.Known.Meaning() + ")"}}, []fact{{"act", a.ID}}
@@ -229,17 +229,17 @@ func (v *visit) decideAct(c *confirmation) (a *askedAct, ask bool, err error) {
 	return a, ask, err
 }
 
-func (v *visit) approveAct() error {
+func approveAct(v *visit) error {
 	c := &confirmation{Title: "Approve an act", Button: "Approve it", Inputs: []input{noteInput(false)},
 		Says: []string{"You stand for it with your name. Once enough logins have approved it, a worker does it. It leaves alone what changed since it was asked for."}}
-	a, ask, err := v.decideAct(c)
+	a, ask, err := decideAct(v, c)
 	if ask || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	whole, act, unwritten, err := v.s.approvals().Approve(ctx, v.actDecision(a, c.Inputs[0].Value))
-	if err := v.decided(act, unwritten, err); err != nil {
+	whole, act, unwritten, err := v.s.approvals().Approve(ctx, actDecision(v, a, c.Inputs[0].Value))
+	if err := afterDecision(v, act, unwritten, err); err != nil {
 		return err
 	}
 	says := "You approved it. Another login must approve it, too."
@@ -249,24 +249,24 @@ func (v *visit) approveAct() error {
 	return v.done(approvals.ActAddress(a.ID), says)
 }
 
-func (v *visit) refuseAct() error {
+func refuseAct(v *visit) error {
 	c := &confirmation{Title: "Refuse an act", Button: "Refuse it", Danger: true, Says: []string{"Nothing is done. Whoever asked can ask again."},
 		Inputs: []input{{Name: "note", Label: "Reason", Hint: "Whoever asked for it reads it. Your name and the time are recorded, too.", Must: true, Many: true}}}
-	a, ask, err := v.decideAct(c)
+	a, ask, err := decideAct(v, c)
 	if ask || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	act, unwritten, err := v.s.approvals().Refuse(ctx, v.actDecision(a, c.Inputs[0].Value))
-	if err := v.decided(act, unwritten, err); err != nil {
+	act, unwritten, err := v.s.approvals().Refuse(ctx, actDecision(v, a, c.Inputs[0].Value))
+	if err := afterDecision(v, act, unwritten, err); err != nil {
 		return err
 	}
 	return v.done(approvals.ActAddress(a.ID), "You refused it. Nothing of it is done.")
 }
 
 // aboutToAsk tells the person before an act that it needs a second one.
-func (v *visit) aboutToAsk(c *confirmation, about journal.About) error {
+func aboutToAsk(v *visit, c *confirmation, about journal.About) error {
 	ctx, cancel := v.brief()
 	defer cancel()
 	needs, err := approvals.Needs(ctx, v.s.queue, about)

@@ -20,12 +20,12 @@ import (
 
 func (s *Server) approvalRoutes() []route {
 	return []route{
-		{pattern: "GET /approvals", need: Viewer, does: "The list of approvals", serve: (*visit).approvalList},
-		{pattern: "GET /approval", need: Importer, does: "What waits for an approval", serve: (*visit).approvalPage},
-		{pattern: "GET /approval/approve", need: Importer, does: "Approving", serve: (*visit).approve},
-		{pattern: "POST /approval/approve", need: Importer, does: "Approving", serve: (*visit).approve},
-		{pattern: "GET /approval/refuse", need: Importer, does: "Refusing", serve: (*visit).refuse},
-		{pattern: "POST /approval/refuse", need: Importer, does: "Refusing", serve: (*visit).refuse},
+		{pattern: "GET /approvals", need: Viewer, does: "The list of approvals", serve: showApprovals},
+		{pattern: "GET /approval", need: Importer, does: "What waits for an approval", serve: showApproval},
+		{pattern: "GET /approval/approve", need: Importer, does: "Approving", serve: approveImport},
+		{pattern: "POST /approval/approve", need: Importer, does: "Approving", serve: approveImport},
+		{pattern: "GET /approval/refuse", need: Importer, does: "Refusing", serve: refuseImport},
+		{pattern: "POST /approval/refuse", need: Importer, does: "Refusing", serve: refuseImport},
 	}
 }
 
@@ -40,8 +40,8 @@ type approvalLine struct {
 	Mine bool
 }
 
-// awaiting lists what waits for an approval.
-func (v *visit) awaiting(f *books.Feeding) (w awaiting) {
+// awaitingOf lists what waits for an approval.
+func awaitingOf(v *visit, f *books.Feeding) (w awaiting) {
 	if f == nil {
 		return w
 	}
@@ -95,7 +95,7 @@ type approvalsPage struct {
 	Awaiting awaiting
 }
 
-func (v *visit) approvalList() error {
+func showApprovals(v *visit) error {
 	ctx, cancel := v.brief()
 	defer cancel()
 	f, err := books.ReadFeeding(ctx, v.queue(), 0)
@@ -103,7 +103,7 @@ func (v *visit) approvalList() error {
 		return err
 	}
 	rule := f.Approvals.ReadRule()
-	p := approvalsPage{Several: !rule.All, Acts: rule.Acts(), Awaiting: v.awaiting(f)}
+	p := approvalsPage{Several: !rule.All, Acts: rule.Acts(), Awaiting: awaitingOf(v, f)}
 	if rule.Imports() {
 		p.Rule = rule.What()
 	}
@@ -129,8 +129,8 @@ type assessment struct {
 	job     *jobs.Job
 }
 
-// assess reads what waits of the import that the request names, or shows how far that is.
-func (v *visit) assess() (*assessment, error) {
+// assessmentOf reads what waits of the import that the request names, or shows how far that is.
+func assessmentOf(v *visit) (*assessment, error) {
 	a := &assessment{Batch: v.query("batch")}
 	if v.Method == http.MethodPost {
 		a.Batch = v.field("batch")
@@ -227,7 +227,7 @@ func (a *assessment) changed() string {
 	}
 }
 
-func (v *visit) decision(a *assessment, note string) approvals.Decision {
+func decisionOf(v *visit, a *assessment, note string) approvals.Decision {
 	about := journal.About{Note: note, Details: map[string]string{}}
 	if a.imp != nil {
 		about.Details["file"], about.Details["content"] = a.imp.File, a.imp.Content
@@ -243,7 +243,7 @@ func (s *Server) approvals() *approvals.Desk {
 }
 
 // hasApprove returns a problem if the person lacks the right.
-func (v *visit) hasApprove() error {
+func hasApprove(v *visit) error {
 	if v.person().Approve {
 		return nil
 	}
@@ -252,11 +252,11 @@ func (v *visit) hasApprove() error {
 }
 
 // mayDecide returns why the person cannot approve or refuse the import; nil = they can.
-func (v *visit) mayDecide(a *assessment) error {
-	if err := v.hasApprove(); err != nil {
+func mayDecide(v *visit, a *assessment) error {
+	if err := hasApprove(v); err != nil {
 		return err
 	}
-	return undecided(v.s.approvals().Standing(a.feeding, v.decision(a, "")))
+	return undecided(v.s.approvals().Standing(a.feeding, decisionOf(v, a, "")))
 }
 
 // undecided makes a page of a refusal.
@@ -286,11 +286,11 @@ type approvalPage struct {
 	Fates            []fateLine
 }
 
-func (v *visit) approvalPage() error {
+func showApproval(v *visit) error {
 	if v.query("act") != "" {
-		return v.actPage()
+		return showAct(v)
 	}
-	a, err := v.assess()
+	a, err := assessmentOf(v)
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (v *visit) approvalPage() error {
 	if v.refreshes() { // the page was opened while the import was read
 		v.w.Header().Set("HX-Redirect", v.URL.RequestURI())
 	}
-	why := v.mayDecide(a)
+	why := mayDecide(v, a)
 	if p.May = why == nil; !p.May {
 		p.WhyNot = "You cannot approve it. " + strings.TrimSuffix(why.Error(), " Nothing was done.")
 	}
@@ -433,8 +433,8 @@ func (a *assessment) summary() []fact {
 }
 
 // decideImport prepares the confirmation of an approval or a refusal. ask says that it was shown.
-func (v *visit) decideImport(c *confirmation) (a *assessment, ask bool, err error) {
-	if a, err = v.assess(); err != nil {
+func decideImport(v *visit, c *confirmation) (a *assessment, ask bool, err error) {
+	if a, err = assessmentOf(v); err != nil {
 		return nil, true, err
 	}
 	if a.Seen == nil {
@@ -447,7 +447,7 @@ func (v *visit) decideImport(c *confirmation) (a *assessment, ask bool, err erro
 			return nil, true, err
 		}
 	}
-	if err := v.mayDecide(a); err != nil {
+	if err := mayDecide(v, a); err != nil {
 		return nil, true, err
 	}
 	c.Facts, c.Fields = a.summary(), []fact{{"batch", a.Batch}}
@@ -455,8 +455,8 @@ func (v *visit) decideImport(c *confirmation) (a *assessment, ask bool, err erro
 	return a, ask, err
 }
 
-// decided takes what a decision returned.
-func (v *visit) decided(act *journal.Act, unwritten, err error) error {
+// afterDecision takes what a decision returned.
+func afterDecision(v *visit, act *journal.Act, unwritten, err error) error {
 	if act != nil {
 		v.unwritten = v.s.unwritten(act, unwritten)
 	}
@@ -466,20 +466,20 @@ func (v *visit) decided(act *journal.Act, unwritten, err error) error {
 	return undecided(err)
 }
 
-func (v *visit) approve() error {
+func approveImport(v *visit) error {
 	if v.query("act")+v.field("act") != "" {
-		return v.approveAct()
+		return approveAct(v)
 	}
 	c := &confirmation{Title: "Approve import ", Button: "Approve the import", Inputs: []input{noteInput(false)},
 		Says: []string{"You stand for these orders with your name. Once enough logins have approved them, a worker compares what is stored with what you saw, and sends it."}}
-	a, ask, err := v.decideImport(c)
+	a, ask, err := decideImport(v, c)
 	if ask || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	whole, act, unwritten, err := v.s.approvals().Approve(ctx, v.decision(a, c.Inputs[0].Value))
-	if err := v.decided(act, unwritten, err); err != nil {
+	whole, act, unwritten, err := v.s.approvals().Approve(ctx, decisionOf(v, a, c.Inputs[0].Value))
+	if err := afterDecision(v, act, unwritten, err); err != nil {
 		return err
 	}
 	says := "You approved it. Another login must approve it, too."
@@ -489,25 +489,25 @@ func (v *visit) approve() error {
 	return v.done(approvals.Address(a.Batch), says)
 }
 
-func (v *visit) refuse() error {
+func refuseImport(v *visit) error {
 	if v.query("act")+v.field("act") != "" {
-		return v.refuseAct()
+		return refuseAct(v)
 	}
 	c := &confirmation{Title: "Refuse import ", Button: "Refuse the import", Danger: true,
 		Inputs: []input{{Name: "note", Label: "Reason", Hint: "Whoever imported the file reads it. Your name and the time are recorded, too.", Must: true, Many: true}},
 		Says:   []string{"Its orders that wait are withdrawn: they end as cancelled. Nothing of them is sent."}}
-	a, ask, err := v.decideImport(c)
+	a, ask, err := decideImport(v, c)
 	if ask || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	act, unwritten, err := v.s.approvals().Refuse(ctx, v.decision(a, c.Inputs[0].Value))
-	if err := v.decided(act, unwritten, err); err != nil {
+	act, unwritten, err := v.s.approvals().Refuse(ctx, decisionOf(v, a, c.Inputs[0].Value))
+	if err := afterDecision(v, act, unwritten, err); err != nil {
 		return err
 	}
 	in := journal.Intention{About: v.journaled(journal.About{Kind: journal.Cancel, Batch: a.Batch, Note: "refused: " + c.Inputs[0].Value}), Safer: journal.Always}
-	by := v.by()
+	by := uploader(v)
 	_, err = v.s.jobs.Start(jobs.Spec{Kind: cancelKind, Key: cancelKey(a.Batch), Unbounded: true, Title: "Cancel import " + shorten(a.name, 60), By: by.Name, Subject: a.Batch},
 		func(ctx context.Context, job *jobs.Job) (any, error) { return v.s.withdraw(ctx, job, a.Batch, by, in) })
 	if _, begun := errors.AsType[*jobs.BusyError](err); err != nil && !begun {

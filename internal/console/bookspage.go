@@ -16,9 +16,9 @@ const auditKind = "audit"
 
 func (s *Server) booksRoutes() []route {
 	return []route{
-		{pattern: "GET /books", need: Viewer, does: "The books", serve: (*visit).booksPage},
-		{pattern: "POST /books", need: Viewer, does: "An audit", free: "an audit changes nothing, and one runs at a time", serve: (*visit).audit},
-		{pattern: "POST /books/stop", need: Viewer, does: "Stopping an audit", free: "it carries the id of one audit, which never names another", serve: (*visit).stopAudit},
+		{pattern: "GET /books", need: Viewer, does: "The books", serve: showBooks},
+		{pattern: "POST /books", need: Viewer, does: "An audit", free: "an audit changes nothing, and one runs at a time", serve: startAudit},
+		{pattern: "POST /books/stop", need: Viewer, does: "Stopping an audit", free: "it carries the id of one audit, which never names another", serve: stopAudit},
 	}
 }
 
@@ -36,13 +36,13 @@ type booksPage struct {
 	MayStop bool
 }
 
-func (v *visit) booksPage() error {
+func showBooks(v *visit) error {
 	p := booksPage{Job: v.s.jobs.Last(auditKind)}
 	v.live = true
 	if p.Job == nil {
 		return v.render("books", "Books", p)
 	}
-	p.MayStop = v.mayStop(p.Job)
+	p.MayStop = mayStop(v, p.Job)
 	if p.Running = p.Job.State() == jobs.Running; p.Running {
 		return v.render("books", "Books", p)
 	}
@@ -90,7 +90,7 @@ func (p *booksPage) judge() {
 	}
 }
 
-func (v *visit) audit() error {
+func startAudit(v *visit) error {
 	q := v.queue()
 	_, err := v.s.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: v.person().Name}, func(ctx context.Context, job *jobs.Job) (any, error) {
 		a, err := books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
@@ -107,12 +107,12 @@ func (v *visit) audit() error {
 	return v.done("/books", "")
 }
 
-func (v *visit) stopAudit() error {
+func stopAudit(v *visit) error {
 	job := v.s.jobs.Find(v.field("job"))
 	if job == nil || job.Kind != auditKind {
 		return notFound("This audit is not known any more.", "Start another one.")
 	}
-	if !v.mayStop(job) {
+	if !mayStop(v, job) {
 		return &problem{status: 403, what: "Somebody else started this audit.", todo: "They can stop it, and so can an operator."}
 	}
 	job.Stop(v.person().Name)
@@ -120,7 +120,7 @@ func (v *visit) stopAudit() error {
 }
 
 // mayStop reports whether the person may stop a job: who started it, or an operator.
-func (v *visit) mayStop(job *jobs.Job) bool {
+func mayStop(v *visit, job *jobs.Job) bool {
 	return v.may(Operator) || job.By == v.person().Name
 }
 

@@ -16,8 +16,8 @@ import (
 // have bodies, so whoever may not see those may not export.
 func (s *Server) exportRoutes() []route {
 	return []route{
-		{pattern: "POST /letters/export", need: Importer, does: "Exporting dead letters", serve: (*visit).planExport},
-		{pattern: "POST /jobs/{id}/save", need: Importer, does: "Exporting dead letters", serve: (*visit).saveExport},
+		{pattern: "POST /letters/export", need: Importer, does: "Exporting dead letters", serve: planExport},
+		{pattern: "POST /jobs/{id}/save", need: Importer, does: "Exporting dead letters", serve: saveExport},
 	}
 }
 
@@ -25,15 +25,15 @@ const exportTitle = "Export dead letters"
 
 // planExport looks at what a file of the letters would hold. The job's page has the
 // buttons that save it.
-func (v *visit) planExport() error {
-	p, err := v.readPlan(journal.Export)
+func planExport(v *visit) error {
+	p, err := readPlan(v, journal.Export)
 	if errors.Is(err, errNothingTicked) {
-		return v.nothingTicked(p)
+		return nothingTicked(v, p)
 	}
 	if err != nil {
 		return err
 	}
-	return v.startPreview(p, exportTitle, func(ctx context.Context, job *jobs.Job) (any, error) {
+	return startPreview(v, p, exportTitle, func(ctx context.Context, job *jobs.Job) (any, error) {
 		of, err := v.s.lettersOf(ctx, p)
 		if err != nil {
 			return letters.Survey{}, err
@@ -81,7 +81,7 @@ func surveyMark(job *jobs.Job, s letters.Survey) string {
 }
 
 // saveExport streams the file.
-func (v *visit) saveExport() error {
+func saveExport(v *visit) error {
 	job := v.s.jobs.Find(v.PathValue("id"))
 	if job == nil {
 		return noJob()
@@ -112,7 +112,7 @@ func (v *visit) saveExport() error {
 	if format == "csv" {
 		kind = csvType
 	}
-	out := &late{v: v, begin: func() { v.download("dead-letters-"+time.Now().UTC().Format("2006-01-02-1504")+"."+format, kind) }}
+	out := &late{v: v, begin: func() { download(v, "dead-letters-"+time.Now().UTC().Format("2006-01-02-1504")+"."+format, kind) }}
 	to := letters.NDJSON(out)
 	if format == "csv" {
 		to = letters.Sheet(out, survey.Columns, importer.EscapeFormula)
@@ -125,7 +125,7 @@ func (v *visit) saveExport() error {
 	_ = v.s.unwritten(act, act.End(v.Context(), r)) // the answer is a file
 	switch {
 	case out.begun:
-		return v.stream(err)
+		return streamed(v, err)
 	case err != nil:
 		return err
 	}

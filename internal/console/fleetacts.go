@@ -19,7 +19,7 @@ func (s *Server) fleetActRoutes() []route {
 		does  string
 		serve func(*visit) error
 	}{
-		"/fleet/hold": {"Holding the fleet", (*visit).hold}, "/fleet/resume": {"Resuming the fleet", (*visit).resume}, "/fleet/limit": {"Limiting the fleet", (*visit).limit},
+		"/fleet/hold": {"Holding the fleet", holdFleet}, "/fleet/resume": {"Resuming the fleet", resumeFleet}, "/fleet/limit": {"Limiting the fleet", limitFleet},
 	} {
 		for _, method := range []string{"GET ", "POST "} {
 			routes = append(routes, route{pattern: method + path, need: Operator, does: act.does, serve: act.serve})
@@ -34,8 +34,8 @@ type fleetNow struct {
 	workers, inHand int
 }
 
-// fleetNow reads the fleet.
-func (v *visit) fleetNow() (*fleetNow, error) {
+// readFleetNow reads the fleet.
+func readFleetNow(v *visit) (*fleetNow, error) {
 	ctx, cancel := v.brief()
 	defer cancel()
 	view, err := v.s.fleet.Read(ctx)
@@ -60,8 +60,8 @@ func (f *fleetNow) changed() string {
 	return says + " Rate limit: " + describeLimit(f.Limit) + "."
 }
 
-// steered turns the error of an act into what the person sees.
-func (v *visit) steered(err error, sentence string) error {
+// afterSteering turns the error of an act into what the person sees.
+func afterSteering(v *visit, err error, sentence string) error {
 	switch {
 	case errors.Is(err, fleet.ErrSteered):
 		return stale("Somebody else has steered the fleet at the same moment.")
@@ -72,8 +72,8 @@ func (v *visit) steered(err error, sentence string) error {
 	return v.done("/fleet", sentence)
 }
 
-func (v *visit) hold() error {
-	f, err := v.fleetNow()
+func holdFleet(v *visit) error {
+	f, err := readFleetNow(v)
 	if err != nil {
 		return err
 	}
@@ -109,11 +109,11 @@ func (v *visit) hold() error {
 		about.Details = map[string]string{"until": h.Until.Format(time.RFC3339)}
 	}
 	prolongs := func(context.Context) bool { return f.Prolongs(h) }
-	return v.steered(v.act(about, prolongs, func(ctx context.Context) error { return v.s.fleet.HoldAsSeen(ctx, h, f.View) }), "The fleet is held.")
+	return afterSteering(v, v.act(about, prolongs, func(ctx context.Context) error { return v.s.fleet.HoldAsSeen(ctx, h, f.View) }), "The fleet is held.")
 }
 
-func (v *visit) resume() error {
-	f, err := v.fleetNow()
+func resumeFleet(v *visit) error {
+	f, err := readFleetNow(v)
 	if err != nil {
 		return err
 	}
@@ -138,13 +138,13 @@ func (v *visit) resume() error {
 		return err
 	}
 	about := journal.About{Kind: journal.Resume, Note: c.Inputs[0].Value}
-	return v.steered(v.act(about, nil, func(ctx context.Context) error {
+	return afterSteering(v, v.act(about, nil, func(ctx context.Context) error {
 		return v.s.fleet.ResumeAsSeen(ctx, v.person().Name, f.View)
 	}), "The fleet goes on.")
 }
 
-func (v *visit) limit() error {
-	f, err := v.fleetNow()
+func limitFleet(v *visit) error {
+	f, err := readFleetNow(v)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (v *visit) limit() error {
 		c.Says = append(c.Says, "No worker is running. Those that start send at most "+fleet.RateText(l.PerSecond)+" requests per second together.")
 	}
 	about := journal.About{Kind: journal.Limit, Details: map[string]string{"limit": text}}
-	if err := v.aboutToAsk(c, about); err != nil {
+	if err := aboutToAsk(v, c, about); err != nil {
 		return err
 	}
 	if ask, err := v.unconfirmed(c); ask {
@@ -186,7 +186,7 @@ func (v *visit) limit() error {
 		l.By, l.At = v.person().Name, time.Now().UTC()
 	}
 	lowers := func(context.Context) bool { return f.Lowers(l) }
-	return v.steered(v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAsSeen(ctx, l, f.View) }),
+	return afterSteering(v, v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAsSeen(ctx, l, f.View) }),
 		"The fleet's limit: "+describeLimit(l)+".")
 }
 
@@ -194,7 +194,7 @@ func (v *visit) limit() error {
 type limitPage struct{ Now, Value, Wrong string }
 
 func (s *Server) fleetRoutes() []route {
-	return []route{{pattern: "GET /fleet", need: Viewer, does: "The fleet", serve: (*visit).fleetPage}}
+	return []route{{pattern: "GET /fleet", need: Viewer, does: "The fleet", serve: showFleet}}
 }
 
 type fleetPage struct {
@@ -205,7 +205,7 @@ type fleetPage struct {
 	Limit  string
 }
 
-func (v *visit) fleetPage() error {
+func showFleet(v *visit) error {
 	now := time.Now().UTC()
 	snap := v.s.watch.look(v.Context())
 	p := fleetPage{snapshot: snap, Gate: gateOf(snap, now), Limit: describeLimit(snap.Fleet.Limit)}

@@ -34,9 +34,9 @@ const (
 
 func (s *Server) groupRoutes() []route {
 	return []route{
-		{pattern: "POST /letters/act", need: Operator, does: "Acting on dead letters", serve: (*visit).planGroup},
-		{pattern: "GET /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: (*visit).confirmGroup},
-		{pattern: "POST /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: (*visit).confirmGroup},
+		{pattern: "POST /letters/act", need: Operator, does: "Acting on dead letters", serve: planGroup},
+		{pattern: "GET /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: confirmGroup},
+		{pattern: "POST /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: confirmGroup},
 	}
 }
 
@@ -66,15 +66,15 @@ var errNothingTicked = errors.New("no dead letter is ticked")
 
 // nothingTicked leads back to the page of the list that the form was on. The page says
 // beside its buttons that nothing is ticked.
-func (v *visit) nothingTicked(p *plan) error {
+func nothingTicked(v *visit, p *plan) error {
 	return v.done(lettersAt(p.filter, "from", v.field("from"), "before", v.field("before"), "ticked", "none")+"#many", "")
 }
 
 // planGroup starts the preview of an act on a selection, or on all that match.
-func (v *visit) planGroup() error {
-	p, err := v.readPlan(journal.Kind(v.PostFormValue("act")))
+func planGroup(v *visit) error {
+	p, err := readPlan(v, journal.Kind(v.PostFormValue("act")))
 	if errors.Is(err, errNothingTicked) {
-		return v.nothingTicked(p)
+		return nothingTicked(v, p)
 	}
 	if err != nil {
 		return err
@@ -85,14 +85,14 @@ func (v *visit) planGroup() error {
 	if p.unknown && !v.person().ResubmitUnknown {
 		return noUnknown()
 	}
-	return v.startPreview(p, groupActs[p.act].title, v.s.previewing(p))
+	return startPreview(v, p, groupActs[p.act].title, v.s.previewing(p))
 }
 
 // jobRun is what a job does.
 type jobRun = func(context.Context, *jobs.Job) (any, error)
 
 // startPreview starts a preview and shows it, or how far it is.
-func (v *visit) startPreview(p *plan, title string, run jobRun) error {
+func startPreview(v *visit, p *plan, title string, run jobRun) error {
 	job, err := v.s.jobs.Start(jobs.Spec{Kind: previewKind, Title: "Preview: " + title, By: v.person().Name, Subject: p}, run)
 	if err != nil {
 		return busy(err)
@@ -104,7 +104,7 @@ func (v *visit) startPreview(p *plan, title string, run jobRun) error {
 }
 
 // readPlan reads which letters the form of the list is about.
-func (v *visit) readPlan(act journal.Kind) (*plan, error) {
+func readPlan(v *visit, act journal.Kind) (*plan, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, err
 	}
@@ -274,8 +274,8 @@ func (p *plan) again(change ...string) url.Values {
 	return values
 }
 
-// preview returns the job of a preview that a person may still decide on.
-func (v *visit) preview() (*jobs.Job, *plan, letters.Tally, error) {
+// previewOf returns the job of a preview that a person may still decide on.
+func previewOf(v *visit) (*jobs.Job, *plan, letters.Tally, error) {
 	job := v.s.jobs.Find(v.PathValue("id"))
 	if job == nil {
 		return nil, nil, letters.Tally{}, noJob()
@@ -299,15 +299,15 @@ func previewMark(job *jobs.Job, counts map[string]int) string {
 }
 
 // confirmGroup asks for the confirmation of a preview, and starts the run.
-func (v *visit) confirmGroup() error {
-	job, p, tally, err := v.preview()
+func confirmGroup(v *visit) error {
+	job, p, tally, err := previewOf(v)
 	if err != nil {
 		return err
 	}
 	if p.unknown && !v.person().ResubmitUnknown {
 		return noUnknown()
 	}
-	if run := v.runOf(job); run != nil {
+	if run := runOf(v, job); run != nil {
 		return begun(run)
 	}
 	deed := p.deed(v.s, order.OutcomeAccepted, settle.Person{})
@@ -332,7 +332,7 @@ func (v *visit) confirmGroup() error {
 		c.Danger, c.Count, c.CountOf = true, n, "orders"
 		c.Warning = "Some of these orders may exist at the API. They are created twice if the API does not recognise their order numbers. Your permission is recorded with your name."
 	}
-	if err := v.aboutToAsk(c, p.about(tally, "")); err != nil {
+	if err := aboutToAsk(v, c, p.about(tally, "")); err != nil {
 		return err
 	}
 	if ask, err := v.unconfirmed(c); ask {
@@ -344,14 +344,14 @@ func (v *visit) confirmGroup() error {
 			return badRequest("An order can be settled as accepted or rejected, and as nothing else.", "Choose again.")
 		}
 	}
-	return v.startGroup(job, p, tally, as, v.field("note"))
+	return startGroup(v, job, p, tally, as, v.field("note"))
 }
 
 // runKey is the key of the run that follows a preview.
 func runKey(preview *jobs.Job) string { return "run " + preview.ID }
 
 // runOf returns the run of a preview; nil = nobody has confirmed it.
-func (v *visit) runOf(preview *jobs.Job) *jobs.Job { return v.s.jobs.Last(runKey(preview)) }
+func runOf(v *visit, preview *jobs.Job) *jobs.Job { return v.s.jobs.Last(runKey(preview)) }
 
 // begun says who has confirmed a preview already.
 func begun(run *jobs.Job) error {
@@ -359,7 +359,7 @@ func begun(run *jobs.Job) error {
 }
 
 // startGroup writes the intention into the journal and starts the run.
-func (v *visit) startGroup(preview *jobs.Job, p *plan, expected letters.Tally, as order.Outcome, note string) error {
+func startGroup(v *visit, preview *jobs.Job, p *plan, expected letters.Tally, as order.Outcome, note string) error {
 	about := p.about(expected, note)
 	if as != order.OutcomeNone {
 		about.Details["as"] = as.String()
@@ -385,7 +385,7 @@ func (v *visit) startGroup(preview *jobs.Job, p *plan, expected letters.Tally, a
 	})
 	if err != nil {
 		_ = v.s.unwritten(act, act.End(ctx, journal.Result{End: journal.Failed, Error: err.Error()})) // nothing was done
-		if run := v.runOf(preview); run != nil {                                                      // two people, or two clicks
+		if run := runOf(v, preview); run != nil {                                                     // two people, or two clicks
 			return begun(run)
 		}
 		return busy(err)

@@ -20,10 +20,10 @@ import (
 
 func (s *Server) importRoutes() []route {
 	return []route{
-		{pattern: "GET /imports", need: Viewer, does: "The list of imports", serve: (*visit).importsPage},
-		{pattern: "GET /import", need: Viewer, does: "An import's page", serve: (*visit).importPage},
-		{pattern: "GET /import/cancel", need: Importer, does: "Cancelling an import", serve: (*visit).cancelImport},
-		{pattern: "POST /import/cancel", need: Importer, does: "Cancelling an import", serve: (*visit).cancelImport},
+		{pattern: "GET /imports", need: Viewer, does: "The list of imports", serve: showImports},
+		{pattern: "GET /import", need: Viewer, does: "An import's page", serve: showImport},
+		{pattern: "GET /import/cancel", need: Importer, does: "Cancelling an import", serve: cancelImport},
+		{pattern: "POST /import/cancel", need: Importer, does: "Cancelling an import", serve: cancelImport},
 	}
 }
 
@@ -54,7 +54,7 @@ type importLine struct {
 	Upload           *uploads.Upload // nil = the file is not here
 }
 
-func (v *visit) importsPage() error {
+func showImports(v *visit) error {
 	all, err := v.s.batches.imports(v.Context())
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (v *visit) importsPage() error {
 		p.Limits = &limits
 	}
 	for _, imp := range all[from:min(from+importsShown, len(all))] {
-		line, behind := v.importLine(imp)
+		line, behind := lineOf(v, imp)
 		p.Imports = append(p.Imports, line)
 		p.Behind = p.Behind || behind
 	}
@@ -78,7 +78,7 @@ func (v *visit) importsPage() error {
 	return v.render("imports", "Imports", p)
 }
 
-func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
+func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 	line.Import = imp
 	line.Name, line.Other = importName(imp)
 	line.Count, behind = v.s.batches.look(imp.Batch)
@@ -161,8 +161,8 @@ type importPage struct {
 	MayCancel bool
 }
 
-// batch returns the import that the request names.
-func (v *visit) batch() (*books.Import, error) {
+// importOf returns the import that the request names.
+func importOf(v *visit) (*books.Import, error) {
 	name := v.query("batch")
 	if v.Method == http.MethodPost {
 		name = v.field("batch")
@@ -190,13 +190,13 @@ func importName(imp *books.Import) (name, other string) {
 // importAddress is the address of an import's page.
 func importAddress(batch string) string { return "/import?batch=" + url.QueryEscape(batch) }
 
-func (v *visit) importPage() error {
-	imp, err := v.batch()
+func showImport(v *visit) error {
+	imp, err := importOf(v)
 	if err != nil {
 		return err
 	}
 	p := importPage{MayImport: v.may(Importer), Fates: fates(imp.Counts), Cancel: v.s.cancelling(imp.Batch)}
-	p.importLine, p.Behind = v.importLine(imp)
+	p.importLine, p.Behind = lineOf(v, imp)
 	ctx, cancel := v.brief()
 	defer cancel()
 	if p.Waits, err = v.s.queue.Waiting.Of(ctx, books.ImportToken(imp.Batch)); err != nil {
@@ -231,8 +231,8 @@ func (v *visit) importPage() error {
 const previewTime = 20 * time.Second
 
 // cancelImport says what a cancellation would do, and does it when it is confirmed.
-func (v *visit) cancelImport() error {
-	imp, err := v.batch()
+func cancelImport(v *visit) error {
+	imp, err := importOf(v)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (v *visit) cancelImport() error {
 		return err
 	}
 	about := journal.About{Kind: journal.Cancel, Batch: imp.Batch, Note: v.field("note"), Details: map[string]string{"file": imp.File}}
-	intention, by := journal.Intention{About: v.journaled(about), Safer: journal.Always}, v.by()
+	intention, by := journal.Intention{About: v.journaled(about), Safer: journal.Always}, uploader(v)
 	spec := jobs.Spec{Kind: cancelKind, Key: cancelKey(imp.Batch), Once: true, After: was, Unbounded: true, Title: c.Title, By: by.Name, Subject: imp.Batch}
 	_, err = v.s.jobs.Start(spec, func(ctx context.Context, job *jobs.Job) (any, error) {
 		return v.s.withdraw(ctx, job, imp.Batch, by, intention)

@@ -18,9 +18,9 @@ import (
 
 func (s *Server) jobRoutes() []route {
 	return []route{
-		{pattern: "GET /jobs", need: Viewer, does: "The list of jobs", serve: (*visit).jobList},
-		{pattern: "GET /jobs/{id}", need: Viewer, does: "A job", serve: (*visit).jobPage},
-		{pattern: "POST /jobs/{id}/stop", need: Viewer, does: "Stopping a job", free: "its address has the id of one job, which never names another", serve: (*visit).stopJob},
+		{pattern: "GET /jobs", need: Viewer, does: "The list of jobs", serve: showJobs},
+		{pattern: "GET /jobs/{id}", need: Viewer, does: "A job", serve: showJob},
+		{pattern: "POST /jobs/{id}/stop", need: Viewer, does: "Stopping a job", free: "its address has the id of one job, which never names another", serve: stopJob},
 	}
 }
 
@@ -28,7 +28,7 @@ func noJob() error {
 	return notFound("This job is not known any more. The console remembers the last ones until it is started again.", "The journal has what was done.")
 }
 
-func (v *visit) jobList() error {
+func showJobs(v *visit) error {
 	v.live = true
 	return v.render("jobs", "Jobs", v.s.jobs.List())
 }
@@ -72,7 +72,7 @@ type againForm struct {
 	Fields []fact
 }
 
-func (v *visit) jobPage() error {
+func showJob(v *visit) error {
 	job := v.s.jobs.Find(v.PathValue("id"))
 	if job == nil {
 		return noJob()
@@ -88,7 +88,7 @@ func (v *visit) jobPage() error {
 		return v.done(there(subject), "")
 	}
 	p := jobPage{Job: job, Running: job.State() == jobs.Running, Preview: job.Kind == previewKind}
-	p.MayStop = p.Running && v.mayStop(job)
+	p.MayStop = p.Running && mayStop(v, job)
 	plan, ok := job.Subject.(*plan)
 	if !ok {
 		return noJob()
@@ -117,7 +117,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 	}
 	tally, _ := result.(letters.Tally)
 	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
-	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, v.runOf(p.Job)
+	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, runOf(v, p.Job)
 	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b letters.Fate) int {
 		if tally.Fates[a] != tally.Fates[b] {
 			return tally.Fates[b] - tally.Fates[a]
@@ -209,12 +209,12 @@ func fateWords(f letters.Fate, preview bool) string {
 	return words[0]
 }
 
-func (v *visit) stopJob() error {
+func stopJob(v *visit) error {
 	job := v.s.jobs.Find(v.PathValue("id"))
 	if job == nil {
 		return noJob()
 	}
-	if !v.mayStop(job) {
+	if !mayStop(v, job) {
 		return &problem{status: 403, what: "Somebody else started this job.", todo: "They can stop it, and so can an operator."}
 	}
 	if _, stops := job.Subject.(*plan); !stops && job.Kind != auditKind {

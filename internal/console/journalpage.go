@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Server) journalRoutes() []route {
-	return []route{{pattern: "GET /journal", need: Viewer, does: "The journal", serve: (*visit).journalPage}}
+	return []route{{pattern: "GET /journal", need: Viewer, does: "The journal", serve: showJournal}}
 }
 
 // journalPage is a page of acts, newest first.
@@ -34,7 +34,7 @@ type actLine struct {
 	More              []fact
 }
 
-func (v *visit) journalPage() error {
+func showJournal(v *visit) error {
 	p := journalPage{By: v.query("by"), Kind: v.query("kind"), OrderNo: v.query("no"), Kinds: journal.Kinds()}
 	p.Filtered = p.By+p.Kind+p.OrderNo != ""
 	query := journal.Query{By: p.By, Kind: journal.Kind(p.Kind), OrderNo: p.OrderNo}

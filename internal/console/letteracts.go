@@ -17,10 +17,10 @@ import (
 	"orderpost/internal/settle"
 )
 
-// decide reads the letter that an act is about, and what is on record of its order. An
+// decideLetter reads the letter that an act is about, and what is on record of its order. An
 // act that finds the letter gone does nothing and says so.
-func (v *visit) decide() (*settle.Letter, settle.Entry, error) {
-	l, err := v.readLetter(v.s.queue)
+func decideLetter(v *visit) (*settle.Letter, settle.Entry, error) {
+	l, err := readLetter(v, v.s.queue)
 	var p *problem
 	if v.Method == http.MethodPost && errors.As(err, &p) && p.status == http.StatusNotFound {
 		return nil, settle.Entry{}, letterStale()
@@ -43,7 +43,7 @@ func stays(what, todo string) error {
 }
 
 // actOn carries out an act on one letter that a person has confirmed.
-func (v *visit) actOn(l *settle.Letter, about journal.About, do func(context.Context) error) error {
+func actOn(v *visit, l *settle.Letter, about journal.About, do func(context.Context) error) error {
 	about.OrderNo, about.LastSeq = l.Name(), l.Seq
 	if about.Details == nil {
 		about.Details = make(map[string]string)
@@ -95,7 +95,7 @@ func (p replayPlan) state() string {
 }
 
 // planReplay finds out what a replay would do now.
-func (v *visit) planReplay(l *settle.Letter) (p replayPlan, err error) {
+func planReplay(v *visit, l *settle.Letter) (p replayPlan, err error) {
 	p.Person = settle.Person{Name: v.person().Name, Note: v.field("note")}
 	judge := func() (err error) {
 		ends, err := books.DryRunReplay(v.Context(), v.s.queue, []*settle.Letter{l}, p.ReplayOptions)
@@ -139,12 +139,12 @@ func (p replayPlan) would(v *visit) error {
 	}
 }
 
-func (v *visit) replay() error {
-	l, entry, err := v.decide()
+func replayLetter(v *visit) error {
+	l, entry, err := decideLetter(v)
 	if err != nil {
 		return err
 	}
-	plan, err := v.planReplay(l)
+	plan, err := planReplay(v, l)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (v *visit) replay() error {
 	if plan.late {
 		about.Details["deadline"] = "none"
 	}
-	if err := v.aboutToAsk(c, about); err != nil {
+	if err := aboutToAsk(v, c, about); err != nil {
 		return err
 	}
 	c.Inputs = []input{noteInput(plan.unknown)}
@@ -185,7 +185,7 @@ func (v *visit) replay() error {
 		return v.confirm(c)
 	}
 	about.Note = plan.Person.Note
-	err = v.actOn(l, about, func(ctx context.Context) error {
+	err = actOn(v, l, about, func(ctx context.Context) error {
 		end, err := v.s.queue.Operator.Replay(ctx, l, plan.ReplayOptions)
 		if err == nil {
 			err = replayPlan{end: end}.would(v)
@@ -215,8 +215,8 @@ func typedInput(l *settle.Letter) input {
 	return in
 }
 
-func (v *visit) resolve() error {
-	l, entry, err := v.decide()
+func resolveOrder(v *visit) error {
+	l, entry, err := decideLetter(v)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (v *visit) resolve() error {
 		{Name: "as", Label: "At the API, the order", Must: true, Options: []fact{{"", "choose"}, {order.OutcomeAccepted.String(), "exists (accepted)"}, {order.OutcomeRejected.String(), "does not exist (rejected)"}}},
 		noteInput(true),
 	}
-	if err := v.aboutToAsk(c, journal.About{Kind: journal.Resolve}); err != nil {
+	if err := aboutToAsk(v, c, journal.About{Kind: journal.Resolve}); err != nil {
 		return err
 	}
 	c.Inputs[1].Hint = "How you know, for the record. Your name and the time are recorded, too."
@@ -245,7 +245,7 @@ func (v *visit) resolve() error {
 		return badRequest("An order is resolved as accepted or rejected.", "Choose again.")
 	}
 	who := settle.Person{Name: v.person().Name, Note: c.Inputs[1].Value}
-	err = v.actOn(l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
+	err = actOn(v, l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
 		gone, err := v.s.queue.Operator.ResolveLetter(ctx, l, as, who)
 		if gone {
 			return letterStale()
@@ -272,8 +272,8 @@ func refused(err error) error {
 	}
 }
 
-func (v *visit) drop() error {
-	l, entry, err := v.decide()
+func dropLetter(v *visit) error {
+	l, entry, err := decideLetter(v)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (v *visit) drop() error {
 		return err
 	}
 	who := settle.Person{Name: v.person().Name, Note: c.Inputs[0].Value}
-	err = v.actOn(l, journal.About{Kind: journal.Drop, Note: who.Note}, func(ctx context.Context) error {
+	err = actOn(v, l, journal.About{Kind: journal.Drop, Note: who.Note}, func(ctx context.Context) error {
 		gone, err := v.s.queue.Operator.Drop(ctx, l, who)
 		if err == nil && gone {
 			err = letterStale()

@@ -14,14 +14,14 @@ import (
 
 func (s *Server) letterRoutes() []route {
 	routes := []route{
-		{pattern: "GET /letters", need: Viewer, does: "The list of dead letters", serve: (*visit).letterList},
-		{pattern: "GET /letters/{seq}", need: Viewer, does: "A dead letter's page", serve: (*visit).letterPage},
+		{pattern: "GET /letters", need: Viewer, does: "The list of dead letters", serve: showLetters},
+		{pattern: "GET /letters/{seq}", need: Viewer, does: "A dead letter's page", serve: showLetter},
 	}
 	for _, method := range []string{"GET ", "POST "} {
 		routes = append(routes,
-			route{pattern: method + "/letters/{seq}/replay", need: Operator, does: "Replaying a dead letter", serve: (*visit).replay},
-			route{pattern: method + "/letters/{seq}/resolve", need: Operator, does: "Resolving an order", serve: (*visit).resolve},
-			route{pattern: method + "/letters/{seq}/drop", need: Operator, does: "Dropping a dead letter", serve: (*visit).drop})
+			route{pattern: method + "/letters/{seq}/replay", need: Operator, does: "Replaying a dead letter", serve: replayLetter},
+			route{pattern: method + "/letters/{seq}/resolve", need: Operator, does: "Resolving an order", serve: resolveOrder},
+			route{pattern: method + "/letters/{seq}/drop", need: Operator, does: "Dropping a dead letter", serve: dropLetter})
 	}
 	return routes
 }
@@ -134,8 +134,8 @@ func lettersAt(f books.LetterFilter, more ...string) string {
 	return "/letters?" + values.Encode()
 }
 
-func (v *visit) letterList() error {
-	index := v.seeLetters()
+func showLetters(v *visit) error {
+	index := seeLetters(v)
 	p := letterList{Filter: readFilter(v.URL.Query()), LetterTotals: index.Totals(), LetterSelection: &books.LetterSelection{}}
 	p.Filtered, p.Begin = !p.Filter.Empty(), lettersAt(p.Filter)
 	matcher, wrong := p.Filter.Compile(time.Now())
@@ -151,7 +151,7 @@ func (v *visit) letterList() error {
 			p.Outcomes = append(p.Outcomes, c)
 		}
 	}
-	from, back, err := v.place()
+	from, back, err := placeOf(v)
 	if err != nil {
 		return err
 	}
@@ -187,8 +187,8 @@ func (v *visit) letterList() error {
 	return v.render("letters", "Dead letters", p)
 }
 
-// place reads where a page of the list begins or ends.
-func (v *visit) place() (from uint64, back bool, err error) {
+// placeOf reads where a page of the list begins or ends.
+func placeOf(v *visit) (from uint64, back bool, err error) {
 	text := v.query("from")
 	if before := v.query("before"); before != "" {
 		text, back = before, true

@@ -25,8 +25,8 @@ type letterPage struct {
 	Settles, Resolves bool
 }
 
-func (v *visit) letterPage() error {
-	l, err := v.readLetter(v.queue())
+func showLetter(v *visit) error {
+	l, err := readLetter(v, v.queue())
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func errLetterGone() error {
 }
 
 // readLetter reads the letter that the address names by its sequence.
-func (v *visit) readLetter(q *queue.Queue) (*settle.Letter, error) {
+func readLetter(v *visit, q *queue.Queue) (*settle.Letter, error) {
 	seq, err := strconv.ParseUint(v.PathValue("seq"), 10, 64)
 	if err != nil || seq == 0 {
 		return nil, notFound("There is no such dead letter.", "Choose one from the list.")

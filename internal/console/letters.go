@@ -141,7 +141,7 @@ func (l *letterWatch) run(ctx context.Context, watched func() bool) {
 }
 
 // seeLetters returns the index as it is now.
-func (v *visit) seeLetters() *letterWatch {
+func seeLetters(v *visit) *letterWatch {
 	w := v.s.watch
 	w.see()
 	if w.queue.Conn.Connected() && w.letters.look(v.Context()) {

@@ -184,10 +184,10 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) *session {
 
 func (s *Server) loginRoutes() []route {
 	return []route{
-		{pattern: "GET /login", serve: (*visit).loginPage},
-		{pattern: "POST /login", free: "it asks for a name and a password, and shows nothing", serve: (*visit).logIn},
-		{pattern: "POST /login/link", free: "it shows nothing but a button", serve: (*visit).printLink},
-		{pattern: "POST /logout", free: "it ends the session of its own browser, whatever that shows", serve: (*visit).logOut},
+		{pattern: "GET /login", serve: openLogin},
+		{pattern: "POST /login", free: "it asks for a name and a password, and shows nothing", serve: logIn},
+		{pattern: "POST /login/link", free: "it shows nothing but a button", serve: printLink},
+		{pattern: "POST /logout", free: "it ends the session of its own browser, whatever that shows", serve: logOut},
 	}
 }
 
@@ -200,14 +200,14 @@ type loginPage struct {
 	Wrong string
 }
 
-func (v *visit) loginPage() error {
+func openLogin(v *visit) error {
 	if token := v.query("token"); token != "" {
-		return v.useLink(token)
+		return useLink(v, token)
 	}
-	return v.showLogin(http.StatusOK, loginPage{})
+	return showLogin(v, http.StatusOK, loginPage{})
 }
 
-func (v *visit) showLogin(status int, p loginPage) error {
+func showLogin(v *visit, status int, p loginPage) error {
 	p.Back = local(v.FormValue("back"))
 	p.Link, p.Proxy = !v.s.cfg.knowsPeople(), v.s.cfg.Users == "" && v.s.cfg.UserHeader != ""
 	v.status = status
@@ -215,23 +215,23 @@ func (v *visit) showLogin(status int, p loginPage) error {
 }
 
 // useLink logs in by a one-time link.
-func (v *visit) useLink(token string) error {
+func useLink(v *visit, token string) error {
 	if v.s.cfg.knowsPeople() {
-		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: "This console lets people in by their names, and by no link."})
+		return showLogin(v, http.StatusUnauthorized, loginPage{Wrong: "This console lets people in by their names, and by no link."})
 	}
 	if dest := v.Header.Get("Sec-Fetch-Dest"); dest != "" && dest != "document" {
 		// A page of another website asks for it as a picture or a script. A person opens it.
 		return &problem{status: http.StatusForbidden, what: "A website asked for this address in the background, so the link was left alone.", todo: "Open the link in a window of its own."}
 	}
 	if wrong := v.s.link.use(token, time.Now()); wrong != "" {
-		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: wrong + " Print a new one in the terminal."})
+		return showLogin(v, http.StatusUnauthorized, loginPage{Wrong: wrong + " Print a new one in the terminal."})
 	}
-	v.begin(Person{Name: v.s.starter, Rights: Rights{Role: Operator, ResubmitUnknown: true}, How: "link"})
+	beginSession(v, Person{Name: v.s.starter, Rights: Rights{Role: Operator, ResubmitUnknown: true}, How: "link"})
 	return v.done(local(v.query("back")), "")
 }
 
-// begin opens a session under a new cookie, and ends the one before it.
-func (v *visit) begin(p Person) {
+// beginSession opens a session under a new cookie, and ends the one before it.
+func beginSession(v *visit, p Person) {
 	if c, err := v.Cookie(v.s.cookieName(v.Request)); err == nil {
 		v.s.sessions.end(c.Value)
 	}
@@ -240,7 +240,7 @@ func (v *visit) begin(p Person) {
 }
 
 // logIn checks a name and a password.
-func (v *visit) logIn() error {
+func logIn(v *visit) error {
 	if v.s.cfg.Users == "" {
 		return badRequest("This console has no passwords.", "Use the link in the terminal in which it was started.")
 	}
@@ -249,7 +249,7 @@ func (v *visit) logIn() error {
 	lane, allowed := v.s.attempts.lane(v.known(name), from, name)
 	if !allowed {
 		v.w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
-		return v.showLogin(http.StatusTooManyRequests, loginPage{Wrong: "Too many attempts. Wait a minute and try again."})
+		return showLogin(v, http.StatusTooManyRequests, loginPage{Wrong: "Too many attempts. Wait a minute and try again."})
 	}
 	select {
 	case lane <- struct{}{}:
@@ -260,23 +260,23 @@ func (v *visit) logIn() error {
 	<-lane
 	if !right {
 		v.s.log.Warn().Str("name", name).Str("from", from).Msg("a login was refused")
-		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: "This name and password do not belong together."})
+		return showLogin(v, http.StatusUnauthorized, loginPage{Wrong: "This name and password do not belong together."})
 	}
-	v.begin(Person{Name: name, Rights: u.rights, How: "login", hash: u.hash})
+	beginSession(v, Person{Name: name, Rights: u.rights, How: "login", hash: u.hash})
 	v.remember(name)
 	return v.done(local(v.PostFormValue("back")), "")
 }
 
 // printLink prints a new link where only whoever runs the console sees it.
-func (v *visit) printLink() error {
+func printLink(v *visit) error {
 	if v.s.cfg.knowsPeople() {
 		return notFound("There is no such page.", "Log in with your name.")
 	}
 	if !v.s.attempts.links.allow("") {
-		return v.showLogin(http.StatusTooManyRequests, loginPage{Wrong: "Too many attempts. Wait a minute and try again."})
+		return showLogin(v, http.StatusTooManyRequests, loginPage{Wrong: "Too many attempts. Wait a minute and try again."})
 	}
 	v.s.announceLink()
-	return v.showLogin(http.StatusOK, loginPage{Printed: true})
+	return showLogin(v, http.StatusOK, loginPage{Printed: true})
 }
 
 // announceLink prints a one-time link, unless people log in with names.
@@ -287,7 +287,7 @@ func (s *Server) announceLink() {
 	s.announce("Log in once within 15 minutes: " + s.url + "/login?token=" + url.QueryEscape(s.link.renew(time.Now())))
 }
 
-func (v *visit) logOut() error {
+func logOut(v *visit) error {
 	if c, err := v.Cookie(v.s.cookieName(v.Request)); err == nil {
 		v.s.sessions.end(c.Value)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) orderRoutes() []route {
-	return []route{{pattern: "GET /order", need: Viewer, does: "An order's page", serve: (*visit).orderPage}}
+	return []route{{pattern: "GET /order", need: Viewer, does: "An order's page", serve: showOrder}}
 }
 
 type orderPage struct {
@@ -53,10 +53,10 @@ type event struct {
 	Tone   string
 }
 
-func (v *visit) orderPage() error {
+func showOrder(v *visit) error {
 	p := orderPage{No: v.query("no")}
 	if p.No == "" {
-		return v.findPage()
+		return showFound(v)
 	}
 	if len(p.No) > 4*order.MaxOrderNo {
 		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *Server) overviewRoutes() []route {
-	return []route{{pattern: "GET /{$}", need: Viewer, does: "The overview", serve: (*visit).overview}}
+	return []route{{pattern: "GET /{$}", need: Viewer, does: "The overview", serve: showOverview}}
 }
 
 type overviewPage struct {
@@ -32,7 +32,7 @@ type outcomeCount struct {
 	N       int
 }
 
-func (v *visit) overview() error {
+func showOverview(v *visit) error {
 	now := time.Now().UTC()
 	snap := v.s.watch.look(v.Context())
 	minutes, behind := v.s.watch.minutes.last(now)
@@ -48,14 +48,14 @@ func (v *visit) overview() error {
 		p.Totals = append(p.Totals, outcomeCount{o, n})
 		p.Settled += n
 	}
-	p.Totaling = v.seeLetters().Totals()
+	p.Totaling = seeLetters(v).Totals()
 	p.Unknown = p.Totaling.Outcomes[order.OutcomeUnknown]
 	for _, o := range order.Outcomes() {
 		if n := p.Totaling.Outcomes[o]; n > 0 {
 			p.Letters = append(p.Letters, outcomeCount{o, n})
 		}
 	}
-	p.Awaiting = v.awaiting(snap.Approvals)
+	p.Awaiting = awaitingOf(v, snap.Approvals)
 	p.Gate.Steer = v.may(Operator)
 	v.live = true
 	return v.render("overview", "Overview", p)

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *Server) pendingRoutes() []route {
-	return []route{{pattern: "GET /pending", need: Viewer, does: "The list of pending orders", serve: (*visit).pendingPage}}
+	return []route{{pattern: "GET /pending", need: Viewer, does: "The list of pending orders", serve: showPending}}
 }
 
 const (
@@ -52,7 +52,7 @@ func pendingAddress(f books.PendingFilter, from uint64) string {
 	return "/pending?" + values.Encode()
 }
 
-func (v *visit) pendingPage() error {
+func showPending(v *visit) error {
 	p := pendingPage{Filter: books.PendingFilter{Batch: v.query("batch"), Retrying: v.query("retrying") == "on"}}
 	p.From, _ = strconv.ParseUint(v.query("from"), 10, 64)
 	ctx, cancel := v.brief()

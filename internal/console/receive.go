@@ -24,8 +24,8 @@ const (
 	formSlack = 64 << 10
 )
 
-// receive takes a file. It never holds more than a few chunks of it.
-func (v *visit) receive() error {
+// receiveUpload takes a file. It never holds more than a few chunks of it.
+func receiveUpload(v *visit) error {
 	store := v.s.desk.Store()
 	v.Body = &paced{ReadCloser: v.Body, control: http.NewResponseController(v.w)}
 	defer func() { _, _ = io.CopyN(io.Discard, v.Body, uploadRest) }()
@@ -43,24 +43,24 @@ func (v *visit) receive() error {
 	case err != nil:
 		return &problem{status: http.StatusBadRequest, what: "The upload broke off, and nothing was kept.", todo: "Upload the file again.", cause: err}
 	}
-	u, err := store.Keep(v.Context(), part.FileName(), v.by(), part)
+	u, err := store.Keep(v.Context(), part.FileName(), uploader(v), part)
 	if err != nil {
 		return err
 	}
-	v.checkItself(u.ID)
+	checkItself(v, u.ID)
 	return v.done(there(u.ID), "")
 }
 
 // checkItself starts the check of a file that just came, with the names that the console
 // proposes for its columns. It leaves a file alone whose columns need a person: the page
 // of the upload says what they lack.
-func (v *visit) checkItself(id string) {
+func checkItself(v *visit, id string) {
 	h, err := v.s.desk.Head(id, samples)
 	if err != nil {
 		return
 	}
-	arranged, err := v.s.desk.Arrange(id, v.by(), "", uploads.Settings{Mapping: h.Propose()})
-	if err != nil || v.s.desk.Check(id, v.by(), arranged) != nil {
+	arranged, err := v.s.desk.Arrange(id, uploader(v), "", uploads.Settings{Mapping: h.Propose()})
+	if err != nil || v.s.desk.Check(id, uploader(v), arranged) != nil {
 		return
 	}
 	wait, enough := context.WithTimeout(v.Context(), previewWait)
@@ -94,8 +94,8 @@ func (p *paced) Read(b []byte) (int, error) {
 const eventEvery = 500 * time.Millisecond
 
 // uploadEvents streams the progress of an upload's job, until that ends.
-func (v *visit) uploadEvents() error {
-	u, err := v.upload()
+func uploadEvents(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}

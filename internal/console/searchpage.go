@@ -56,19 +56,19 @@ type importHit struct{ Name, Other, What, Link string }
 // orderAddress is the address of an order's page.
 func orderAddress(no string) string { return "/order?no=" + url.QueryEscape(no) }
 
-// search finds orders by the beginning of their numbers, and imports and files by a part of
+// searchFor finds orders by the beginning of their numbers, and imports and files by a part of
 // their names. Upper and lower case are the same. It leads to the only thing that it finds.
-func (v *visit) search(text string) error {
+func searchFor(v *visit, text string) error {
 	p := searchPage{Text: text}
 	if len(text) > order.MaxOrderNo {
 		return badRequest("A search has at most "+count(order.MaxOrderNo)+" bytes.", "Search for the beginning of it.")
 	}
 	ctx, cancel := v.brief()
 	defer cancel()
-	if err := v.searchOrders(ctx, &p); err != nil {
+	if err := searchOrders(ctx, v, &p); err != nil {
 		return err
 	}
-	if err := v.searchImports(ctx, &p); err != nil {
+	if err := searchImports(ctx, v, &p); err != nil {
 		return err
 	}
 	if len(p.Orders)+len(p.Imports) == 1 {
@@ -80,7 +80,7 @@ func (v *visit) search(text string) error {
 	return v.render("search", "Find "+shorten(text, 60), p)
 }
 
-func (v *visit) searchOrders(ctx context.Context, p *searchPage) error {
+func searchOrders(ctx context.Context, v *visit, p *searchPage) error {
 	found := make(map[string]bool)
 	add := func(no, where string) {
 		if !found[no] {
@@ -105,7 +105,7 @@ func (v *visit) searchOrders(ctx context.Context, p *searchPage) error {
 	exact := len(p.Orders)
 	begins := func(no string) bool { return len(no) >= len(p.Text) && strings.EqualFold(no[:len(p.Text)], p.Text) }
 	all, _ := new(books.LetterFilter).Compile(v.s.now())
-	index := v.seeLetters()
+	index := seeLetters(v)
 	for _, row := range index.Page(all, math.MaxUint64, searchLetters, true).Rows {
 		if begins(row.OrderNo) {
 			add(row.OrderNo, "dead letter: "+row.Outcome.String())
@@ -150,7 +150,7 @@ func (v *visit) searchOrders(ctx context.Context, p *searchPage) error {
 	return nil
 }
 
-func (v *visit) searchImports(ctx context.Context, p *searchPage) error {
+func searchImports(ctx context.Context, v *visit, p *searchPage) error {
 	text := strings.ToLower(p.Text)
 	has := func(name string) bool { return strings.Contains(strings.ToLower(name), text) }
 	list, err := v.s.batches.imports(ctx)
@@ -175,10 +175,10 @@ func (v *visit) searchImports(ctx context.Context, p *searchPage) error {
 	return nil
 }
 
-// findPage answers the address /order without an order number.
-func (v *visit) findPage() error {
+// showFound answers the address /order without an order number.
+func showFound(v *visit) error {
 	if text := strings.TrimSpace(v.query("q")); text != "" {
-		return v.search(text)
+		return searchFor(v, text)
 	}
 	return v.render("search", "Find", searchPage{})
 }

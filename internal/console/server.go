@@ -217,7 +217,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	for _, rt := range s.routes() {
 		if at, form := strings.CutPrefix(rt.pattern, "POST "); form && !known["GET "+at] {
-			mux.Handle("GET "+at, s.handler(route{need: min(rt.need, Viewer), does: "This page", serve: (*visit).formAddress}))
+			mux.Handle("GET "+at, s.handler(route{need: min(rt.need, Viewer), does: "This page", serve: formAddress}))
 		}
 	}
 	mux.Handle("GET /static/{hash}/{file}", http.HandlerFunc(serveStatic))
@@ -232,7 +232,7 @@ func (s *Server) Handler() http.Handler {
 
 // formAddress answers whoever opens the address of a form, which is in the address bar
 // after a refusal. It leads to the page that has the form.
-func (v *visit) formAddress() error {
+func formAddress(v *visit) error {
 	return v.done(path.Dir(v.URL.Path), "This address only takes a form, so nothing was done. Here is the page that it belongs to.")
 }
 

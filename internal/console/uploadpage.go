@@ -32,19 +32,19 @@ func (s *Server) uploadRoutes() []route {
 		}}
 	}
 	return []route{
-		on("GET", "/upload", "Uploading files", (*visit).uploadPage),
-		on("POST", "/upload", "Uploading files", (*visit).receive).needsNothing("it brings a new file, and is about nothing that is there"),
-		on("GET", "/upload/{id}", "The page of an upload", (*visit).uploadedPage),
-		on("POST", "/upload/{id}/check", "Checking a file", (*visit).check),
-		on("POST", "/upload/{id}/accept", "Checking a file", (*visit).accept),
-		on("POST", "/upload/{id}/import", "Importing a file", (*visit).importUpload),
-		on("POST", "/upload/{id}/stop", "Stopping an import", (*visit).stopUpload),
-		on("GET", "/upload/{id}/remove", "Removing a file", (*visit).removeUpload),
-		on("POST", "/upload/{id}/remove", "Removing a file", (*visit).removeUpload),
-		on("GET", "/upload/{id}/mapping", "The mapping of a file", (*visit).mappingFile),
-		on("GET", "/upload/{id}/rejects", "The bad rows of a file", (*visit).rejectsFile),
-		on("GET", "/upload/{id}/results", "The results of a file", (*visit).resultsFile),
-		on("GET", "/upload/{id}/events", "The progress of an upload", (*visit).uploadEvents),
+		on("GET", "/upload", "Uploading files", showUploads),
+		on("POST", "/upload", "Uploading files", receiveUpload).needsNothing("it brings a new file, and is about nothing that is there"),
+		on("GET", "/upload/{id}", "The page of an upload", showUpload),
+		on("POST", "/upload/{id}/check", "Checking a file", checkUpload),
+		on("POST", "/upload/{id}/accept", "Checking a file", acceptMapping),
+		on("POST", "/upload/{id}/import", "Importing a file", importUpload),
+		on("POST", "/upload/{id}/stop", "Stopping an import", stopUpload),
+		on("GET", "/upload/{id}/remove", "Removing a file", removeUpload),
+		on("POST", "/upload/{id}/remove", "Removing a file", removeUpload),
+		on("GET", "/upload/{id}/mapping", "The mapping of a file", mappingFile),
+		on("GET", "/upload/{id}/rejects", "The bad rows of a file", rejectsFile),
+		on("GET", "/upload/{id}/results", "The results of a file", resultsFile),
+		on("GET", "/upload/{id}/events", "The progress of an upload", uploadEvents),
 	}
 }
 
@@ -63,13 +63,13 @@ func refusal(err error) error {
 // there is the address of an upload's page.
 func there(id string) string { return "/upload/" + id }
 
-// by names the person for the record.
-func (v *visit) by() uploads.Person {
+// uploader names the person for the record.
+func uploader(v *visit) uploads.Person {
 	return uploads.Person{Name: v.person().Name, How: v.person().How, From: v.s.client(v.Request)}
 }
 
-// upload returns the upload of the request.
-func (v *visit) upload() (uploads.Look, error) { return v.s.desk.Look(v.PathValue("id")) }
+// uploadOf returns the upload of the request.
+func uploadOf(v *visit) (uploads.Look, error) { return v.s.desk.Look(v.PathValue("id")) }
 
 type uploadPage struct {
 	Limits  uploads.Config
@@ -83,7 +83,7 @@ type uploadLine struct {
 	Until            time.Time
 }
 
-func (v *visit) uploadPage() error {
+func showUploads(v *visit) error {
 	p := uploadPage{Limits: v.s.desk.Store().Limits()}
 	for _, u := range v.s.desk.Looks() {
 		line := uploadLine{Upload: u.Upload, Until: u.UsedAt.Add(p.Limits.Retention)}
@@ -193,8 +193,8 @@ type warningLine struct {
 // samples is how many rows the columns' form shows.
 const samples = 3
 
-func (v *visit) uploadedPage() error {
-	u, err := v.upload()
+func showUpload(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
@@ -276,9 +276,9 @@ func withoutFlags(err error) string {
 	return strings.TrimSuffix(err.Error(), importer.Advice(err))
 }
 
-// settings reads the columns' form. The error is a problem with status 409 if the form is
+// settingsOf reads the columns' form. The error is a problem with status 409 if the form is
 // about other columns than the file has.
-func (v *visit) settings(u *uploads.Look) (uploads.Settings, error) {
+func settingsOf(v *visit, u *uploads.Look) (uploads.Settings, error) {
 	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch"), Sheet: v.field("sheet"), AllowPast: v.field("past") == "on"}
 	if set.Format == importer.FormatAuto {
 		set.Format = ""
@@ -344,15 +344,15 @@ func accept(m *importer.Mapping, field string, code importer.Code) {
 	m.Accept = next
 }
 
-// check sets the columns and starts the check.
-func (v *visit) check() error {
-	u, err := v.upload()
+// checkUpload sets the columns and starts the check.
+func checkUpload(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
-	set, err := v.settings(&u)
+	set, err := settingsOf(v, &u)
 	if err == nil {
-		err = v.recheck(u.ID, set)
+		err = checkAgain(v, u.ID, set)
 	}
 	_, known := errors.AsType[*problem](err)
 	if kind := uploads.KindOf(err); err == nil || known || kind != 0 && kind != uploads.Unusable {
@@ -361,11 +361,11 @@ func (v *visit) check() error {
 	return &problem{status: http.StatusUnprocessableEntity, what: sentence(withoutFlags(err)), todo: "Go back, change the columns and check the file again."}
 }
 
-// recheck sets how to read an upload, if it is as the person saw it, and checks it.
-func (v *visit) recheck(id string, set uploads.Settings) error {
-	arranged, err := v.s.desk.Arrange(id, v.by(), v.seen(), set)
+// checkAgain sets how to read an upload, if it is as the person saw it, and checks it.
+func checkAgain(v *visit, id string, set uploads.Settings) error {
+	arranged, err := v.s.desk.Arrange(id, uploader(v), v.seen(), set)
 	if err == nil {
-		err = v.s.desk.Check(id, v.by(), arranged)
+		err = v.s.desk.Check(id, uploader(v), arranged)
 	}
 	if err != nil {
 		return err
@@ -373,20 +373,20 @@ func (v *visit) recheck(id string, set uploads.Settings) error {
 	return v.done(there(id), "")
 }
 
-// accept notes that cells which the check asked about are right, and checks again.
-func (v *visit) accept() error {
-	u, err := v.upload()
+// acceptMapping notes that cells which the check asked about are right, and checks again.
+func acceptMapping(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
 	set := u.Settings
 	accept(&set.Mapping, v.field("field"), importer.Code(v.field("code")))
-	return v.recheck(u.ID, set)
+	return checkAgain(v, u.ID, set)
 }
 
 // importUpload starts or resumes an import.
-func (v *visit) importUpload() error {
-	u, err := v.upload()
+func importUpload(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
@@ -421,23 +421,23 @@ func (v *visit) importUpload() error {
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
 	defer cancel()
-	if err := v.s.desk.Import(ctx, u.ID, v.by(), v.seen(), o); err != nil {
+	if err := v.s.desk.Import(ctx, u.ID, uploader(v), v.seen(), o); err != nil {
 		return err
 	}
 	return v.done(there(u.ID), "")
 }
 
-func (v *visit) stopUpload() error {
+func stopUpload(v *visit) error {
 	id := v.PathValue("id")
-	if err := v.s.desk.Stop(v.Context(), id, v.by(), v.seen()); err != nil {
+	if err := v.s.desk.Stop(v.Context(), id, uploader(v), v.seen()); err != nil {
 		return err
 	}
 	return v.done(there(id), "Stopped. What was enqueued stays; resuming goes on behind the last confirmed row.")
 }
 
 // removeUpload says whose file would go, and removes it when that is confirmed.
-func (v *visit) removeUpload() error {
-	u, err := v.upload()
+func removeUpload(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
@@ -471,7 +471,7 @@ func (v *visit) removeUpload() error {
 }
 
 // download sets the headers of a file to save.
-func (v *visit) download(name, kind string) {
+func download(v *visit, name, kind string) {
 	v.w.Header().Set("Content-Type", kind)
 	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
 }
@@ -481,30 +481,30 @@ const (
 	bookType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 )
 
-func (v *visit) mappingFile() error {
-	u, err := v.upload()
+func mappingFile(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
-	v.download(u.Source()+".mapping.yaml", "application/yaml")
+	download(v, u.Source()+".mapping.yaml", "application/yaml")
 	return v.s.desk.MappingFile(u.ID, v.w)
 }
 
-func (v *visit) rejectsFile() error {
-	u, err := v.upload()
+func rejectsFile(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
 	if u.Checked == nil || u.Checked.Rejects == "" {
 		return notFound("This upload has no file of bad rows.", "Check it again.")
 	}
-	return v.handOut(&u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
+	return handOut(v, &u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
 		return map[string]int{"exported": u.Checked.Summary.Invalid}, v.s.desk.Rejects(v.Context(), u.ID, w)
 	})
 }
 
-func (v *visit) resultsFile() error {
-	u, err := v.upload()
+func resultsFile(v *visit) error {
+	u, err := uploadOf(v)
 	if err != nil {
 		return err
 	}
@@ -512,7 +512,7 @@ func (v *visit) resultsFile() error {
 	if v.FormValue("as") == string(importer.FormatXLSX) {
 		as = importer.FormatXLSX
 	}
-	return v.handOut(&u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
+	return handOut(v, &u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
 		tally, err := v.s.desk.ResultsAs(v.Context(), u.ID, w, as)
 		rows := 0
 		for _, n := range tally {
@@ -524,7 +524,7 @@ func (v *visit) resultsFile() error {
 
 // handOut sends a file with rows of an upload. The journal has who took it, as it has of
 // dead letters: rows have the bodies of orders.
-func (v *visit) handOut(u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
+func handOut(v *visit, u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
 	about := journal.About{Kind: journal.Export, Details: map[string]string{"what": what, "file": u.Source(), "upload": u.ID}}
 	if u.Import != nil {
 		about.Batch = u.Import.Batch
@@ -539,13 +539,13 @@ func (v *visit) handOut(u *uploads.Look, what, name string, write func(io.Writer
 	if strings.HasSuffix(name, "."+string(importer.FormatXLSX)) {
 		kind = bookType
 	}
-	out := &late{v: v, begin: func() { v.download(name, kind) }}
+	out := &late{v: v, begin: func() { download(v, name, kind) }}
 	counts, err := write(out)
 	_ = v.s.unwritten(act, act.End(v.Context(), exported(v.Context(), counts, err))) // the answer is a file
 	if !out.begun {
 		return err // nothing was sent: the person gets a page
 	}
-	return v.stream(err)
+	return streamed(v, err)
 }
 
 // exported is what the journal keeps of a file that was handed out.
@@ -560,9 +560,9 @@ func exported(ctx context.Context, counts map[string]int, err error) journal.Res
 	return r
 }
 
-// stream ends a download. A download that failed is cut off, so that nobody takes it
+// streamed ends a download. A download that failed is cut off, so that nobody takes it
 // for complete.
-func (v *visit) stream(err error) error {
+func streamed(v *visit, err error) error {
 	if err != nil {
 		v.s.log.Warn().Err(err).Str("path", v.URL.Path).Msg("a download of the console failed")
 		panic(http.ErrAbortHandler)

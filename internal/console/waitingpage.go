@@ -16,11 +16,11 @@ import (
 
 func (s *Server) waitingRoutes() []route {
 	return []route{
-		{pattern: "GET /waiting", need: Viewer, does: "The waiting room", serve: (*visit).waitingPage},
-		{pattern: "GET /import/pause", need: Importer, does: "Pausing an import", serve: (*visit).pauseImport},
-		{pattern: "POST /import/pause", need: Importer, does: "Pausing an import", serve: (*visit).pauseImport},
-		{pattern: "GET /import/resume", need: Importer, does: "Letting an import go on", serve: (*visit).resumeImport},
-		{pattern: "POST /import/resume", need: Importer, does: "Letting an import go on", serve: (*visit).resumeImport},
+		{pattern: "GET /waiting", need: Viewer, does: "The waiting room", serve: showWaiting},
+		{pattern: "GET /import/pause", need: Importer, does: "Pausing an import", serve: pauseImport},
+		{pattern: "POST /import/pause", need: Importer, does: "Pausing an import", serve: pauseImport},
+		{pattern: "GET /import/resume", need: Importer, does: "Letting an import go on", serve: resumeImport},
+		{pattern: "POST /import/resume", need: Importer, does: "Letting an import go on", serve: resumeImport},
 	}
 }
 
@@ -77,7 +77,7 @@ type pausedLine struct {
 	Name string
 }
 
-func (v *visit) waitingPage() error {
+func showWaiting(v *visit) error {
 	snap := v.s.watch.look(v.Context())
 	ctx, cancel := v.brief()
 	defer cancel()
@@ -119,7 +119,7 @@ func heldChanged(h *books.Hold) string {
 }
 
 // heldImport reads an import's name and what holds it.
-func (v *visit) heldImport() (batch, name string, h *books.Hold, err error) {
+func heldImport(v *visit) (batch, name string, h *books.Hold, err error) {
 	batch = v.query("batch")
 	if v.Method == http.MethodPost {
 		batch = v.field("batch")
@@ -152,12 +152,12 @@ func (v *visit) heldImport() (batch, name string, h *books.Hold, err error) {
 // holdTime bounds a pause: it returns once the feeder has let go of the import.
 const holdTime = 10 * time.Second
 
-func (v *visit) pauseImport() error {
-	batch, name, h, err := v.heldImport()
+func pauseImport(v *visit) error {
+	batch, name, h, err := heldImport(v)
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Pause import " + shorten(name, 60), Button: "Pause the import", Back: v.importBack(batch),
+	c := &confirmation{Title: "Pause import " + shorten(name, 60), Button: "Pause the import", Back: importBack(v, batch),
 		Says: []string{"Its orders that wait for their turn or their time stay where they are, until somebody lets the import go on.", "Other imports take their turns. Orders that are in the queue already are sent."},
 		Seen: mark(h), Changed: heldChanged(h), Fields: []fact{{"batch", batch}}, Inputs: []input{noteInput(false)}}
 	if h != nil {
@@ -179,15 +179,15 @@ func (v *visit) pauseImport() error {
 		defer cancel()
 		return books.PauseImport(ctx, v.s.queue, batch, v.person().Name)
 	})
-	return v.heldDone(batch, err, "The import is paused.")
+	return afterHold(v, batch, err, "The import is paused.")
 }
 
-func (v *visit) resumeImport() error {
-	batch, name, h, err := v.heldImport()
+func resumeImport(v *visit) error {
+	batch, name, h, err := heldImport(v)
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Let import " + shorten(name, 60) + " go on", Button: "Let it go on", Back: v.importBack(batch),
+	c := &confirmation{Title: "Let import " + shorten(name, 60) + " go on", Button: "Let it go on", Back: importBack(v, batch),
 		Seen: mark(h), Changed: heldChanged(h), Fields: []fact{{"batch", batch}}, Inputs: []input{noteInput(false)}}
 	switch {
 	case h == nil:
@@ -203,23 +203,23 @@ func (v *visit) resumeImport() error {
 		_, err := books.ResumeImport(ctx, v.s.queue, batch)
 		return err
 	})
-	return v.heldDone(batch, err, "The import goes on.")
+	return afterHold(v, batch, err, "The import goes on.")
 }
 
 // importBack is the page to which an act on an import leads: its own, or the waiting room
 // for an import of a producer.
-func (v *visit) importBack(batch string) string {
+func importBack(v *visit, batch string) string {
 	if _, known := v.s.batches.name(v.Context(), batch); known {
 		return importAddress(batch)
 	}
 	return "/waiting"
 }
 
-func (v *visit) heldDone(batch string, err error, sentence string) error {
+func afterHold(v *visit, batch string, err error, sentence string) error {
 	if err != nil {
 		return err
 	}
 	v.s.watch.forget()
 	v.s.room.forget()
-	return v.done(v.importBack(batch), sentence)
+	return v.done(importBack(v, batch), sentence)
 }
