@@ -36,6 +36,9 @@ func mergeWords(cur, mine *Record) *Record {
 	case cur.IntentID == mine.IntentID:
 		return mergeSame(cur, out)
 	case cur.ConflictOf(mine.IntentID) != nil:
+		if cur.By != "" && mine.By == "" && mine.Verdict == Accepted && mine.Outcome() == OutcomeAccepted {
+			return mergeOlder(cur, mine) // the API says which body exists, and a person alone said that it is another
+		}
 		return mergeRefused(cur, mine)
 	case mine.EnqueuedAt.Before(cur.EnqueuedAt), cur.passed(mine):
 		return mergeOlder(cur, mine)

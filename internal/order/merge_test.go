@@ -338,6 +338,29 @@ func TestR1AnAnswerOfTheAPIBeatsAConclusion(t *testing.T) {
 	require.Nil(t, Merge(cur, mine), "it concluded, too")
 }
 
+// A person said of a correction that it exists. The first intent was stored again, and is a
+// conflict. Then the API's acceptance of its first copy arrives: the order has that body.
+func TestR11AnAcceptanceOfTheAPITurnsAConflictOfThatIntent(t *testing.T) {
+	cur := &Record{OrderNo: "A-1", IntentID: "replay", BodyHash: "b", EnqueuedAt: epoch.Add(time.Hour), By: "anna", Settled: 5,
+		Conflicts: []Conflict{{IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch.Add(2 * time.Hour)}}}
+	cur.SetOutcome(OutcomeAccepted)
+	mine := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch, Verdict: Accepted, WriteID: "late"}
+	mine.SetOutcome(OutcomeAccepted)
+	next := Merge(cur, mine)
+	require.NotNil(t, next)
+	require.Equal(t, []string{"i1", "a", ""}, []string{next.IntentID, next.BodyHash, next.By})
+	require.Equal(t, epoch.Add(2*time.Hour), next.EnqueuedAt, "the copy that is counted and may be delivered again")
+	require.NotNil(t, next.ConflictOf("replay"))
+	require.Nil(t, next.ConflictOf("i1"))
+	require.Equal(t, 5, next.Settled, "both copies of i1 were counted")
+	require.Nil(t, Merge(next, mine))
+
+	mine.Verdict = Duplicate
+	require.Nil(t, Merge(cur, mine), "a duplicate answer does not say which body exists")
+	mine.Verdict, cur.By = Accepted, ""
+	require.Nil(t, Merge(cur, mine), "the API said that the other one exists")
+}
+
 // What was stored before the last intent that the record names was counted.
 func TestR11ALateAcceptanceBehindALaterConflictIsCounted(t *testing.T) {
 	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch, Settled: 3, Verdict: Accepted,
