@@ -122,6 +122,12 @@ func (r *rig) pending() int {
 	return int(c.Pending)
 }
 
+// requirePending: so many intents wait. The consumer counts what is stored a moment later.
+func (r *rig) requirePending(n int) {
+	r.Helper()
+	require.Eventually(r, func() bool { return r.pending() == n }, patience, 5*time.Millisecond)
+}
+
 func (r *rig) left() int {
 	r.Helper()
 	c, err := r.q.Census.Count(r.T.Context())

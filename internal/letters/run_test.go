@@ -35,7 +35,7 @@ func TestPreviewIsWhatRunDoes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, expected.Fates, done.Fates)
 	require.Equal(t, done, told[len(told)-1])
-	require.Equal(t, 30, r.pending())
+	r.requirePending(30)
 	require.Equal(t, 5+3, r.left())
 
 	again, err := Run(t.Context(), r.q, g, replay, Options{})
@@ -107,12 +107,12 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	n := stopped.Fates["replayed"]
 	require.Positive(t, n)
 	require.Less(t, n, 300)
-	require.Equal(t, n, r.pending(), "each letter that was begun came to its end")
+	r.requirePending(n) // each letter that was begun came to its end
 	require.Equal(t, 300-n, r.left())
 	done, err := Run(t.Context(), r.q, r.all(""), replay, Options{})
 	require.NoError(t, err)
 	require.Equal(t, 300-n, done.Fates["replayed"])
-	require.Equal(t, 300, r.pending())
+	r.requirePending(300)
 	require.Zero(t, r.left())
 }
 
@@ -131,7 +131,7 @@ func TestTwoAtOnce(t *testing.T) {
 	require.NoError(t, err1)
 	require.NoError(t, err2)
 	require.Equal(t, 200, one.Fates["replayed"]+two.Fates["replayed"], "%v %v", one.Fates, two.Fates)
-	require.Equal(t, 200, r.pending())
+	r.requirePending(200)
 	require.Zero(t, r.left())
 	for _, tally := range []Tally{one, two} {
 		for fate := range tally.Fates {
@@ -160,7 +160,7 @@ func TestBrokerRestartsInTheMiddle(t *testing.T) {
 	<-restarted
 	require.NoError(t, err)
 	require.Equal(t, 400, done.Fates["replayed"]+done.Fates["replayed-before"], "%v %v", done.Fates, done.Errors)
-	require.Equal(t, 400, r.pending())
+	r.requirePending(400)
 	require.Zero(t, r.left())
 }
 
