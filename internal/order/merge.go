@@ -36,8 +36,8 @@ func mergeWords(cur, mine *Record) *Record {
 	case cur.IntentID == mine.IntentID:
 		return mergeSame(cur, out)
 	case cur.ConflictOf(mine.IntentID) != nil:
-		if cur.By != "" && mine.By == "" && mine.Verdict == Accepted && mine.Outcome() == OutcomeAccepted {
-			return mergeOlder(cur, mine) // the API says which body exists, and a person alone said that it is another
+		if mine.Outcome() == OutcomeAccepted && mine.Verdict == Accepted && mine.By == "" && (cur.By != "" || cur.yields(mine)) {
+			return mergeOlder(cur, mine) // the API says which body exists; that it is another was a person's word, or concluded
 		}
 		return mergeRefused(cur, mine)
 	case mine.EnqueuedAt.Before(cur.EnqueuedAt), cur.passed(mine):

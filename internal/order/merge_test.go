@@ -357,7 +357,9 @@ func TestR11AnAcceptanceOfTheAPITurnsAConflictOfThatIntent(t *testing.T) {
 
 	mine.Verdict = Duplicate
 	require.Nil(t, Merge(cur, mine), "a duplicate answer does not say which body exists")
-	mine.Verdict, cur.By = Accepted, ""
+	mine.Verdict, cur.By, cur.Verdict = Accepted, "", Duplicate
+	require.Equal(t, "a", Merge(cur, mine).BodyHash, "that the other one exists was concluded")
+	cur.Verdict = Accepted
 	require.Nil(t, Merge(cur, mine), "the API said that the other one exists")
 }
 
