@@ -95,7 +95,8 @@ func TestAProxyThatIsNotThere(t *testing.T) {
 }
 
 func TestProxySettings(t *testing.T) {
-	for value, words := range map[string]string{"ftp://user:s3cret@proxy:1": `scheme "ftp"`, "http://user:s3cret@[::1": "HTTPS_PROXY: is not a URL", "http://user:s3cret@": "not a URL"} {
+	for value, words := range map[string]string{"ftp://user:s3cret@proxy:1": `scheme "ftp"`, "http://user:s3cret@[::1": "HTTPS_PROXY: is not a URL", "http://user:s3cret@": "not a URL",
+		"http://user:s3cret@proxy:70000": "HTTPS_PROXY: a port is a number from 1 to 65535"} {
 		t.Setenv("HTTPS_PROXY", value)
 		_, err := newClient(DefaultConfig("https://example.com"), "https://example.com")
 		require.ErrorContains(t, err, words)
