@@ -34,15 +34,18 @@ func HTTP(text, sends string, plain []string) (*url.URL, error) {
 		return nil, errors.New("must not hold a fragment")
 	case u.Scheme == "http" && !Loopback(host) && !slices.ContainsFunc(plain, named):
 		return nil, fmt.Errorf("plain http to %s would send %s in clear text: use https, or name the host in ORDERPOST_PLAIN_HTTP_HOSTS", host, sends)
+	case Port(u) != nil:
+		return nil, fmt.Errorf("port %s: give one from 1 to 65535", u.Port())
 	}
-	return u, Port(u)
+	return u, nil
 }
 
 // Port returns an error if no server can have the port of a URL (RFC 6335, section 6). A URL
-// without one has its scheme's.
+// without one has its scheme's. The error does not show the port, which may be the beginning
+// of a password.
 func Port(u *url.URL) error {
 	if n, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || n < 1 || n > 65535) {
-		return fmt.Errorf("port %s: give one from 1 to 65535", u.Port())
+		return errors.New("a port is a number from 1 to 65535")
 	}
 	return nil
 }

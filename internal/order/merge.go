@@ -36,8 +36,10 @@ func mergeWords(cur, mine *Record) *Record {
 	case cur.IntentID == mine.IntentID:
 		return mergeSame(cur, out)
 	case cur.ConflictOf(mine.IntentID) != nil:
-		if mine.Outcome() == OutcomeAccepted && mine.Verdict == Accepted && mine.By == "" && (cur.By != "" || cur.yields(mine)) {
-			return mergeOlder(cur, mine) // the API says which body exists; that it is another was a person's word, or concluded
+		if mine.Verdict == Accepted { // it says which body exists, and cur may have it from a person, or concluded it
+			if raised := mergeOlder(cur, mine); raised != nil {
+				return raised
+			}
 		}
 		return mergeRefused(cur, mine)
 	case mine.EnqueuedAt.Before(cur.EnqueuedAt), cur.passed(mine):

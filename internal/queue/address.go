@@ -31,8 +31,8 @@ func checkURLs(list string) error {
 		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			return fmt.Errorf("ORDERPOST_NATS_URL: %s: the scheme is nats, tls, ws or wss", RedactURL(list))
 		}
-		if endpoint.Port(u) != nil { // it may be the beginning of a password
-			return fmt.Errorf("ORDERPOST_NATS_URL: %s: a port is a number from 1 to 65535", RedactURL(list))
+		if err := endpoint.Port(u); err != nil {
+			return fmt.Errorf("ORDERPOST_NATS_URL: %s: %w", RedactURL(list), err)
 		}
 	}
 	return nil

@@ -47,8 +47,8 @@ func proxyFor(target *url.URL) (*url.URL, error) {
 	case proxyPorts[u.Scheme] == "":
 		return nil, fmt.Errorf("%s: scheme %q: give http://, https:// or socks5://", name, u.Scheme)
 	}
-	if endpoint.Port(u) != nil { // it may be the beginning of a password
-		return nil, fmt.Errorf("%s: a port is a number from 1 to 65535", name)
+	if err := endpoint.Port(u); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return u, nil
 }
