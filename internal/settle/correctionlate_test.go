@@ -1,7 +1,6 @@
 package settle_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -178,18 +177,6 @@ func TestR6AConflictNamesItsOwnImport(t *testing.T) {
 	c := rec.ConflictOf("b4:1")
 	require.NotNil(t, c)
 	require.Equal(t, []string{"b4", "may.csv:1"}, []string{c.Batch, c.Source})
-}
-
-// On one server, too, an attempt looks at the record again if an earlier intent is in doubt:
-// that one's worker may learn late that the order was accepted.
-func TestR2AnAttemptLooksAgainBehindDoubt(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	frozen := inDoubtFor(t, a, b)
-	d := permitted(t, b, letterOf(t, b, "A-1"))
-	require.NoError(t, b.Worker.Fence(t.Context(), d))
-	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	require.Eventually(t, func() bool { return errors.Is(b.Worker.Fence(t.Context(), d), order.ErrLeaseLost) }, time.Minute, 10*time.Millisecond)
 }
 
 // A person's word made a repetition of the first body a conflict. Then the API's late answer

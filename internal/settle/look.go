@@ -17,15 +17,16 @@ const lookGood = 500 * time.Millisecond
 // Fence returns order.ErrLeaseLost (wrapped) if another worker may hold the claim on d.
 // Call it directly before each attempt. Another error means that ctx ended first.
 //
-// On more than one server the claim alone proves too little. The broker answers every
-// request for more time, also of a delivery that it has taken away: a leader of the
-// consumer that was just elected, or that is cut off, may know another owner. So Fence
-// looks at the record again if the last look is older than lookGood. The other owner
-// writes a note before it posts, and its outcome afterwards (R7).
+// The claim alone proves too little. A process that was frozen has not heard yet that its
+// connection broke. In a cluster the broker answers every request for more time, also of a
+// delivery that it has taken away: a leader of the consumer that was just elected, or that
+// is cut off, may know another owner. So Fence looks at the record again if the last look
+// is older than lookGood. The other owner writes a note before it posts, and its outcome
+// afterwards (R7).
 func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
 	for range looks {
 		now := wk.ledger.time.Now()
-		if err := d.lease.Fence(); err != nil || !wk.mayHaveFormerOwner(d) || wk.ledger.mutated(NoSecondLook) || age(d.looked, now) <= lookGood {
+		if err := d.lease.Fence(); err != nil || wk.ledger.mutated(NoSecondLook) || age(d.looked, now) <= lookGood {
 			return err
 		}
 		stored, err := wk.ledger.rereadRecord(ctx, d.token)
@@ -41,14 +42,6 @@ func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
 		d.looked = now
 	}
 	return nil
-}
-
-// mayHaveFormerOwner reports whether another worker may act on the order beside d. On one
-// server that takes a redelivery. The former owner may write an acceptance late, while d
-// waits: after a reconnect, at the gate, or for its next attempt.
-func (wk *Worker) mayHaveFormerOwner(d *Delivery) bool {
-	return wk.ledger.store.Replicated() || d.Redelivered() ||
-		d.Last.Record != nil && d.Last.Record.Unsure // an attempt of an earlier intent may still be answered
 }
 
 // overtaken reports whether the record names a later delivery of d's intent. In a cluster

@@ -36,13 +36,11 @@ func asCluster(q *queue.Queue) *inCluster {
 	return s
 }
 
-// The broker goes on answering a worker that it took an order away from, if the leader
-// of the consumer has changed. That worker sees by the record that another one had the
-// order, and posts nothing.
+// A worker that was frozen, or whose consumer has another leader, does not know that an order
+// was given to another one. It sees so by the record, and posts nothing.
 func TestR7AnAttemptLooksAgain(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	asCluster(a)
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
 	ds := pull(t, a, 2)
 	first, other := ds[0], ds[1]

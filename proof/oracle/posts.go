@@ -156,7 +156,7 @@ func (c *course) succeeded(claim int, at Moment) (by *observed) {
 // checkRecord checks that the record at the time of the delivery allows a POST, which
 // left not after until.
 func (o *Oracle) checkRecord(c *course, a *attempt, own *claim, until Moment) {
-	if r := c.acceptedSince(own.at, a.signed); r != nil && o.looksAgain(a, own) {
+	if r := c.acceptedSince(own.at, a.signed); r != nil && !o.bothWrong(a.process, own.at) && (o.settings.Replicated || !o.settings.Outside) {
 		o.find(AcceptedOnce, c.orderNo, []int{r.line, own.line}, "%s posts %s, accepted since %s", a.process, a.intent, r.at)
 		return
 	}
@@ -190,16 +190,6 @@ func (c *course) acceptedSince(delivered, at Moment) *observed {
 		}
 	}
 	return nil
-}
-
-// looksAgain reports whether the process must have looked at the record again before it
-// sent an attempt. On one server it does not for a first delivery, and may not have heard
-// yet that the broker was killed (checkOwner).
-func (o *Oracle) looksAgain(a *attempt, own *claim) bool {
-	if o.bothWrong(a.process, own.at) {
-		return false
-	}
-	return o.settings.Replicated || !o.settings.Outside && (!own.ended || own.why != ByKill)
 }
 
 // lastBefore returns the index of the last record that was certainly stored before at;

@@ -21,7 +21,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	R8:        {"72", oracle.Poison},
 	R9:        {"9089", oracle.Delay},
 	R10:       {"3660", oracle.Storage},
-	Repost:    {"38", oracle.Explained},
+	Repost:    {"97", oracle.Explained},
 	Marks:     {"1822", oracle.True},
 	Barrier:   {"15", oracle.AcceptedOnce},
 	Index:     {"6342", oracle.AcceptedOnce},
