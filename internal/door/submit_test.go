@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -190,9 +191,11 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	require.Positive(t, failed.Load(), "nobody noticed the restart")
 
 	require.Eventually(t, worker.Conn.Connected, time.Minute, time.Millisecond) // it reconnects by itself
-	counts, err := worker.Census.Count(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, stored.Load(), counts.Pending, "confirmed and stored")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // the consumer hears of the last ones after they were confirmed
+		counts, err := worker.Census.Count(t.Context())
+		assert.NoError(c, err)
+		assert.EqualValues(c, stored.Load(), counts.Pending, "confirmed and stored")
+	}, time.Minute, time.Millisecond)
 	confirmed.Range(func(no, _ any) bool {
 		got, err := d.Submit(t.Context(), one(no.(string), no.(string)))
 		require.NoError(t, err)
