@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/time/rate"
 )
 
 // Config limits the load on the API and says when the gate shuts and tries
@@ -43,14 +41,11 @@ type Hooks struct {
 // a time while blocks are on trial, and otherwise as many as the ramp and the
 // rate limit allow. It is safe for concurrent use.
 type Gate struct {
-	cfg       Config
-	log       zerolog.Logger
-	hooks     Hooks
-	limiter   *rate.Limiter
-	tokenTurn chan struct{} // held by the one order that waits for a rate limit token
-	draining  chan struct{} // closed by Drain
-
-	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
+	cfg      Config
+	log      zerolog.Logger
+	hooks    Hooks
+	pace     *pace
+	draining chan struct{} // closed by Drain
 
 	mu            sync.Mutex
 	blocks        map[string]*block
@@ -95,9 +90,9 @@ var (
 
 // New returns an open gate with the ramp at one.
 func New(cfg Config, log zerolog.Logger, hooks Hooks) *Gate {
-	g := &Gate{cfg: cfg, log: log, hooks: hooks, limiter: rate.NewLimiter(rate.Inf, 1), tokenTurn: make(chan struct{}, 1), draining: make(chan struct{}),
+	g := &Gate{cfg: cfg, log: log, hooks: hooks, draining: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
-	g.setRate(cfg.RateLimit)
+	g.pace = newPace(g, cfg.RateLimit)
 	return g
 }
 
@@ -105,18 +100,8 @@ func New(cfg Config, log zerolog.Logger, hooks Hooks) *Gate {
 func (g *Gate) SetLimit(perSecond float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.setRate(perSecond)
+	g.pace.set(perSecond)
 	g.notify()
-}
-
-// setRate sets the rate with a burst of at most 50 ms worth of requests.
-func (g *Gate) setRate(perSecond float64) {
-	if perSecond <= 0 {
-		g.limiter.SetLimit(rate.Inf)
-		return
-	}
-	g.limiter.SetBurst(max(1, int(perSecond/20)))
-	g.limiter.SetLimit(rate.Limit(perSecond))
 }
 
 // Open reports whether the pool may pull orders: the gate is open, or it wants an
@@ -194,10 +179,7 @@ func (g *Gate) State() State {
 
 func (g *Gate) state() State {
 	s := State{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit, Throttled: !g.rampCut.IsZero() && time.Since(g.rampCut) < rateMemory}
-	if l := g.limiter.Limit(); l != rate.Inf {
-		s.Rate = float64(l)
-		s.RateBinds = time.Since(time.Unix(0, g.rateWaited.Load())) < rateMemory
-	}
+	s.Rate, s.RateBinds = g.pace.limit()
 	for name, b := range g.blocks {
 		s.Blocks = append(s.Blocks, BlockState{Name: name, Reason: b.reason, Stage: b.stage, Since: b.since, Until: b.until})
 	}
@@ -227,7 +209,7 @@ func (g *Gate) Enter(ctx context.Context, suspect bool, news <-chan struct{}) (*
 		if err != nil {
 			return nil, err
 		}
-		waited, err := g.awaitRate(ctx)
+		waited, err := g.pace.await(ctx)
 		if err != nil {
 			p.Release(Signal{})
 			return nil, err

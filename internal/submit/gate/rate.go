@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -16,48 +17,83 @@ const rateMemory = 10 * time.Second
 // Two orders that ask for a token at the same moment wait less than that.
 const minRateWait = time.Millisecond
 
-// awaitRate takes a token of the rate limit and returns how long it waited, at
-// least 1 ns if it waited at all.
+// pace is the rate limit of a gate.
+type pace struct {
+	gate     *Gate
+	limiter  *rate.Limiter
+	turn     chan struct{} // held by the one order that waits for a token
+	waitedAt atomic.Int64  // when an order last waited for the limit, in Unix nanoseconds
+}
+
+func newPace(g *Gate, perSecond float64) *pace {
+	p := &pace{gate: g, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1)}
+	p.set(perSecond)
+	return p
+}
+
+// set sets the limit in requests per second, with a burst of at most 50 ms worth of them.
+// 0 means no limit.
+func (p *pace) set(perSecond float64) {
+	if perSecond <= 0 {
+		p.limiter.SetLimit(rate.Inf)
+		return
+	}
+	p.limiter.SetBurst(max(1, int(perSecond/20)))
+	p.limiter.SetLimit(rate.Limit(perSecond))
+}
+
+// limit returns the limit in requests per second, 0 if there is none, and whether it made
+// an order wait within rateMemory.
+func (p *pace) limit() (perSecond float64, binds bool) {
+	l := p.limiter.Limit()
+	if l == rate.Inf {
+		return 0, false
+	}
+	return float64(l), time.Since(time.Unix(0, p.waitedAt.Load())) < rateMemory
+}
+
+// await takes a token of the limit and returns how long it waited, at least 1 ns if it
+// waited at all.
 //
 // Only one order waits for a token at a time. If many orders reserved tokens
 // ahead, they would use them at the old rate after the limit is lowered, and
 // every worker's share is lowered when another worker joins (R12).
-func (g *Gate) awaitRate(ctx context.Context) (waited time.Duration, err error) {
-	if g.limiter.Limit() == rate.Inf {
+func (p *pace) await(ctx context.Context) (waited time.Duration, err error) {
+	if p.limiter.Limit() == rate.Inf {
 		return 0, nil
 	}
 	began := time.Now()
-	makes, err := g.takeToken(ctx)
-	if !makes {
+	waits, err := p.take(ctx)
+	if !waits {
 		return 0, err
 	}
 	now := time.Now()
 	waited = max(1, now.Sub(began))
 	if waited >= minRateWait {
-		g.rateWaited.Store(now.UnixNano())
+		p.waitedAt.Store(now.UnixNano())
 	}
 	return waited, err
 }
 
-// takeToken takes a token and reports whether it had to wait. After a change of
-// the gate it reserves the token again, at the new limit.
-func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
+// take takes a token and reports whether it had to wait. After a change of the gate it
+// reserves the token again, at the new limit.
+func (p *pace) take(ctx context.Context) (waited bool, err error) {
 	select {
-	case g.tokenTurn <- struct{}{}:
+	case p.turn <- struct{}{}:
 	default:
 		waited = true
 		select {
-		case g.tokenTurn <- struct{}{}:
+		case p.turn <- struct{}{}:
 		case <-ctx.Done():
 			return true, context.Cause(ctx)
-		case <-g.draining:
+		case <-p.gate.draining:
 			return true, ErrDraining
 		}
 	}
-	defer func() { <-g.tokenTurn }()
+	defer func() { <-p.turn }()
 	for {
-		changed := g.Changed()
-		r := g.limiter.Reserve()
+		changed := p.gate.Changed()
+		r := p.limiter.Reserve()
 		d := r.Delay()
 		if d == 0 {
 			return waited, nil
@@ -69,7 +105,7 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 			return true, nil
 		case <-changed:
 			r.Cancel()
-			if g.IsDraining() {
+			if p.gate.IsDraining() {
 				t.Stop()
 				return true, ErrDraining
 			}
