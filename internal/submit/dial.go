@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -117,4 +118,18 @@ func (d *dialer) open(ctx context.Context, until time.Time) (_ *conn, err error)
 		}
 	}
 	return c, nil
+}
+
+// shakeHands starts TLS on a connection to addr.
+func (d *dialer) shakeHands(ctx context.Context, c *conn, addr string) error {
+	conf := d.conf.Clone()
+	conf.ServerName, _, _ = net.SplitHostPort(addr)
+	err := c.secure(ctx, conf, d.cfg.TLSTimeout)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return explain(addr, conf.ServerName, err)
 }

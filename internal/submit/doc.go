@@ -9,7 +9,7 @@
 //	  Enter            gate           a permit: no block stands, the ramp has room, the rate limit has a token
 //	  lastChecks       submission.go  deadline, fence, write-ahead note, fence again
 //	  stamp, sign      clock.go       last, with a timestamp that the order never had
-//	  post             client.go      one request, sent at most once (send.go, read.go)
+//	  post             client.go      one request, sent at most once (conn.go, read.go)
 //	  Judge            answer         the operator's rules, then the built-in verdicts
 //	  Weigh            answer         is the answer about this order, and does its body bear the status out?
 //	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
@@ -36,7 +36,7 @@
 //     answer is read, and the socket counts bytes below TLS (conn.go).
 //
 // Every other request without an answer is unsure. No request is sent twice: taking a
-// connection, writing and reading are separate steps (client.go, send.go, read.go),
+// connection, writing and reading are separate steps (client.go, conn.go, read.go),
 // and none is repeated. That is why the package uses fasthttp's encoder and parser, but
 // not its client.
 //

@@ -28,20 +28,6 @@ func (e *handshakeError) Error() string { return "TLS with " + e.addr + ": " + e
 // Unwrap returns the cause.
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// shakeHands starts TLS on a connection to addr.
-func (d *dialer) shakeHands(ctx context.Context, c *conn, addr string) error {
-	conf := d.conf.Clone()
-	conf.ServerName, _, _ = net.SplitHostPort(addr)
-	err := c.secure(ctx, conf, d.cfg.TLSTimeout)
-	if err == nil {
-		return nil
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	return explain(addr, conf.ServerName, err)
-}
-
 // explain describes a failed handshake in words that a user can act on.
 func explain(addr, host string, err error) *handshakeError {
 	e := &handshakeError{addr: addr, err: err}

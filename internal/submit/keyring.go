@@ -20,16 +20,6 @@ type keyring struct {
 	lastErr string
 }
 
-// pairState is a pair and what the answers showed about it. The pair itself never
-// changes.
-type pairState struct {
-	KeyPair
-	number int // 1-based place in the list
-	shared *shared
-
-	bad bool // guarded by keyring.mu
-}
-
 func newKeyring(source KeySource, log zerolog.Logger) (*keyring, error) {
 	k := &keyring{source: source, log: log}
 	pairs, err := source.Pairs()

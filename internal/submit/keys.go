@@ -233,3 +233,13 @@ func lines(text string) []string {
 	}
 	return out
 }
+
+// pairState is a pair and what the answers showed about it. The pair itself never
+// changes.
+type pairState struct {
+	KeyPair
+	number int // 1-based place in the list
+	shared *shared
+
+	bad bool // guarded by keyring.mu
+}
