@@ -143,50 +143,6 @@ func TestInvalidIntentsAreDeadLettered(t *testing.T) {
 	require.Equal(t, program.ExitDone, worker.end())
 }
 
-// TestSameFileAgain: an import that is repeated after everything was settled
-// posts nothing again.
-func TestSameFileAgain(t *testing.T) {
-	t.Parallel()
-	settings, url := api(t)
-	startWorker(t, settings)
-	file := writeOrders(t, 200)
-	q := openStreams(t, settings)
-	for range 2 {
-		code, _, errOut := importFile(t, settings, file, "--batch", "")
-		require.Equal(t, program.ExitDone, code, errOut)
-		drained(t, q)
-	}
-	attempts := 0
-	for _, r := range collect(t, q) {
-		require.Equal(t, order.OutcomeAccepted, r.Outcome())
-		attempts += r.Attempts
-	}
-	require.Equal(t, 200, attempts)
-	require.Len(t, ledger(t, url), 200)
-}
-
-// TestBadRowsEnqueueNothing: the error names file, line and column.
-func TestBadRowsEnqueueNothing(t *testing.T) {
-	settings, _ := api(t)
-	startWorker(t, settings)
-	file := writeFile(t, "order_no,timeout\nA-1,30\nA-2,soon\n,30\nA-1,60\n")
-	code, out, errOut := importFile(t, settings, file)
-	require.Equal(t, program.ExitPartial, code)
-	require.Empty(t, out)
-	for _, want := range []string{
-		"nothing was enqueued",
-		file + `:3:2: column timeout: "soon" is not a whole number`,
-		file + ":4:1: ",
-		file + `:5: column order_no: order_no "A-1" occurs in line 2 already`,
-	} {
-		require.Contains(t, errOut, want)
-	}
-	q := openStreams(t, settings)
-	c, err := q.Census.Count(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, c.LastIntent)
-}
-
 func TestSettingsAreRefusedAllAtOnce(t *testing.T) {
 	p := start(t, "worker", startedWorker, map[string]string{
 		"ORDERPOST_API_URL": "https://api.example.com/v1", "ORDERPOST_API_KEY": "k",

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
@@ -93,51 +91,6 @@ func TestWrongKeyIsToldAtStart(t *testing.T) {
 	require.Equal(t, program.ExitUsage, p.wait())
 	require.Contains(t, p.errOut.String(), "refuses the key")
 	require.NotContains(t, p.errOut.String(), "someone-elses")
-}
-
-// TestOtherAccountIsRefused: a fleet posts to one API.
-func TestOtherAccountIsRefused(t *testing.T) {
-	t.Parallel()
-	settings, _ := api(t)
-	startWorker(t, settings)
-	q := openStreams(t, settings)
-	require.Eventually(t, func() bool { w, err := fleet.New(q).Workers(t.Context()); return err == nil && len(w) == 1 }, patience, pause)
-	settings["ORDERPOST_ACCOUNT_LABEL"] = "another"
-	p := start(t, "worker", worker.Run, settings)
-	require.Equal(t, program.ExitUsage, p.wait())
-	require.Contains(t, p.errOut.String(), "ORDERPOST_ACCOUNT_LABEL")
-	require.Contains(t, p.errOut.String(), "worker adopt")
-}
-
-// TestAMistypedAddressIsMended: nothing was stored for it, so that the next start
-// with the right one needs nobody's help. Nor does a label that is set later.
-func TestAMistypedAddressIsMended(t *testing.T) {
-	t.Parallel()
-	settings, url := api(t)
-	for _, change := range []map[string]string{{"ORDERPOST_API_URL": "http://" + closedPort}, {"ORDERPOST_API_URL": url}, {"ORDERPOST_ACCOUNT_LABEL": "shop"}} {
-		maps.Copy(settings, change)
-		require.Equal(t, program.ExitDone, startWorker(t, settings).end(), "%v", change)
-	}
-}
-
-// TestAnAccountThatMovesDoesNotCrashLoop: two addresses, one label, orders in the
-// books; the workers of a rolling update start in any order.
-func TestAnAccountThatMovesDoesNotCrashLoop(t *testing.T) {
-	t.Parallel()
-	settings, _ := api(t)
-	_, moved := api(t)
-	settings["ORDERPOST_ACCOUNT_LABEL"] = "shop"
-	first := startWorker(t, settings)
-	code, _, errOut := importFile(t, settings, writeOrders(t, 5))
-	require.Equal(t, program.ExitDone, code, errOut)
-	drained(t, openStreams(t, settings))
-	other := maps.Clone(settings)
-	other["ORDERPOST_API_URL"] = moved
-	second := startWorker(t, other)
-	third := startWorker(t, settings)
-	for _, p := range []*process{third, second, first} {
-		require.Equal(t, program.ExitDone, p.end(), p.errOut.String())
-	}
 }
 
 // TestOnlyWorkersMakeStreams: on a server that no worker has worked with, an

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -184,46 +183,6 @@ func TestClosingTheDoor(t *testing.T) {
 	require.Equal(t, typePrefix+draining.name, l.Type)
 	require.False(t, s.out.Scan())
 	require.Equal(t, 1, r.stored())
-}
-
-// TestTheBrokerRestartsUnderManyWriters: every 2xx is stored, and every repetition is
-// recognised.
-func TestTheBrokerRestartsUnderManyWriters(t *testing.T) {
-	t.Parallel()
-	const writers, each = 64, 20
-	r := newRig(t)
-	var stored sync.Map
-	var work sync.WaitGroup
-	begun := make(chan struct{}, writers*each)
-	for w := range writers {
-		work.Go(func() {
-			for i := range each {
-				no := fmt.Sprintf("R-%d-%d", w, i)
-				for {
-					a, err := r.try("POST", "/v1/orders", strings.NewReader(body(no)))
-					if err == nil && a.status < 300 {
-						stored.Store(no, true)
-						break
-					}
-					if err != nil || a.status < 500 {
-						t.Errorf("%s: %v %+v", no, err, a)
-						return
-					}
-				}
-				begun <- struct{}{}
-			}
-		})
-	}
-	<-begun
-	address := strings.TrimPrefix(r.broker.URL, "nats://")
-	r.broker.Stop()
-	r.startBroker(address)
-	work.Wait()
-	require.Equal(t, writers*each, r.stored())
-	stored.Range(func(no, _ any) bool {
-		require.Equal(t, http.StatusOK, r.do("POST", "/v1/orders", body(no.(string))).status, no)
-		return true
-	})
 }
 
 // TestAnUnconfirmedOrder may be stored: the same request finds out, and stores it once.

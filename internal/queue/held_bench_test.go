@@ -130,3 +130,10 @@ func unlessEnded(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+func noError(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}

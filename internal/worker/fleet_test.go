@@ -177,39 +177,6 @@ func (r *rig) withinASecond(met func() bool, what string) {
 	require.Less(r.t, time.Since(began), time.Second+stalled(), what)
 }
 
-// TestFleetHold: within a second nobody sends any more, a worker that starts
-// later sends nothing either, and no order loses anything by it.
-func TestFleetHold(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, order.Resubmit)
-	a, b := r.join("a", 40, nil), r.join("b", 40, nil)
-	r.eventually(shares(20, a, b), "both have a share") // or the first would send all
-	r.publish(a.q, many("A", 120)...)
-	r.eventually(func() bool { return a.posts.Load() > 5 && b.posts.Load() > 5 }, "both send")
-
-	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{Reason: "maintenance", By: "anna", Since: time.Now()}))
-	closed := func(m *member) bool {
-		return slices.Contains(m.submitter.Gate().State().Reasons, "held by anna: maintenance")
-	}
-	r.withinASecond(func() bool { return closed(a) && closed(b) }, "held within a second")
-	r.eventually(func() bool {
-		s := a.submitter.Gate().State().InFlight + b.submitter.Gate().State().InFlight
-		return s == 0
-	}, "attempts under way end")
-	before := r.api.Ledger().Requests
-
-	c := r.join("c", 40, nil)
-	r.eventually(func() bool { return closed(c) }, "a worker that starts later is held")
-	a.end() // and one that goes takes nothing along
-	require.Equal(t, before, r.api.Ledger().Requests, "somebody sent while the fleet was held")
-
-	require.NoError(t, b.control.Resume(t.Context(), "anna"))
-	r.eventually(func() bool { return r.created() == 120 }, "all orders after the hold")
-	for no, rec := range r.settled(b.q) {
-		require.Equal(t, 1, rec.Attempts, no)
-	}
-}
-
 // TestFleetHoldEndsByItself after its time.
 func TestFleetHoldEndsByItself(t *testing.T) {
 	t.Parallel()

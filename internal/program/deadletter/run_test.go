@@ -32,10 +32,7 @@ var annaHere = func() string {
 	return "anna@" + host
 }()
 
-func TestMain(m *testing.M) {
-	beChild()
-	patient.Main(m)
-}
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // office is a broker in a data folder, with a worker's hands on it.
 type office struct {
