@@ -61,7 +61,6 @@ var mayImport = map[string][]string{
 	"internal/xlsx/xlsxtest":        {}, // for tests alone
 	"internal/planted":              {},
 	"proof/oracle":                  {"internal/order", "internal/settle"},
-	"proof/webhooks":                {}, // for tests alone
 	"proof/simulation":              {"internal/order", "internal/settle", "proof/oracle"},
 	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/endpoint", "internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",

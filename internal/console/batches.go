@@ -58,7 +58,7 @@ type batches struct {
 	seed   maphash.Seed
 	names  map[string]uint32 // index in all
 	all    []*batchRows
-	open   *places // of the orders that are not accepted, or were replayed
+	open   map[uint64]place // of the orders that are not accepted, or were replayed
 	// refused holds hashes of the orders and imports whose conflict was counted.
 	refused map[uint64]struct{}
 }
@@ -89,7 +89,7 @@ func newBatches(q *queue.Queue, log zerolog.Logger) *batches {
 
 func (b *batches) reset() {
 	b.next, b.behind, b.seed = 0, true, maphash.MakeSeed()
-	b.names, b.all, b.open, b.refused = make(map[string]uint32), nil, new(places), make(map[uint64]struct{})
+	b.names, b.all, b.open, b.refused = make(map[string]uint32), nil, make(map[uint64]place), make(map[uint64]struct{})
 }
 
 // look returns the count of an import, and whether there are results that were not
@@ -255,7 +255,7 @@ func (b *batches) refuse(r *order.Record, c *order.Conflict) {
 	case c.Batch != r.Batch: // settle counts the order for its own import
 		shared = r.Outcome()
 	}
-	at, counted := b.open.get(key)
+	at, counted := b.open[key]
 	if !counted && shared == order.OutcomeNone {
 		return
 	}
@@ -264,7 +264,7 @@ func (b *batches) refuse(r *order.Record, c *order.Conflict) {
 		in := b.all[at.batch]
 		at.row = isExtra | uint32(len(in.extra))
 		in.extra = append(in.extra, order.OutcomeNone)
-		b.open.put(key, at)
+		b.open[key] = at
 	}
 	b.set(at, shared)
 }
@@ -272,11 +272,11 @@ func (b *batches) refuse(r *order.Record, c *order.Conflict) {
 // settle counts the present outcome of an order in place of the one before.
 func (b *batches) settle(r *order.Record) {
 	key := maphash.String(b.seed, r.OrderNo)
-	was, counted := b.open.get(key)
+	was, counted := b.open[key]
 	if r.Batch == "" {
 		if counted {
 			b.set(was, order.OutcomeNone)
-			b.open.remove(key)
+			delete(b.open, key)
 		}
 		return
 	}
@@ -298,9 +298,9 @@ func (b *batches) settle(r *order.Record) {
 	}
 	b.set(now, r.Outcome())
 	if own && r.Outcome() == order.OutcomeAccepted {
-		b.open.remove(key) // it stays accepted
+		delete(b.open, key) // it stays accepted
 	} else {
-		b.open.put(key, now)
+		b.open[key] = now
 	}
 }
 
@@ -330,47 +330,8 @@ func (b *batches) number(batch string) uint32 {
 	return i
 }
 
-// places maps the hash of an order to where it was counted. A map takes twice the
-// memory, and a million failed orders are a case that the console has to bear.
-type places [1024][]placed
-
-// placed is an entry; a shard of places holds them by their hashes.
-type placed struct {
-	hash uint64
-	place
-}
-
 // place is where an order was counted.
 type place struct {
 	batch uint32
 	row   uint32 // isExtra marks an index in extra
-}
-
-// find returns the shard of a hash, and where in it an entry is or belongs.
-func (p *places) find(hash uint64) (shard *[]placed, i int, found bool) {
-	shard = &p[hash>>(64-10)]
-	i, found = slices.BinarySearchFunc(*shard, hash, func(e placed, hash uint64) int { return cmp.Compare(e.hash, hash) })
-	return shard, i, found
-}
-
-func (p *places) get(hash uint64) (at place, found bool) {
-	shard, i, found := p.find(hash)
-	if found {
-		at = (*shard)[i].place
-	}
-	return at, found
-}
-
-func (p *places) put(hash uint64, at place) {
-	shard, i, found := p.find(hash)
-	if !found {
-		*shard = slices.Insert(*shard, i, placed{hash, at})
-	}
-	(*shard)[i].place = at
-}
-
-func (p *places) remove(hash uint64) {
-	if shard, i, found := p.find(hash); found {
-		*shard = slices.Delete(*shard, i, i+1)
-	}
 }

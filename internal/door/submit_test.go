@@ -191,7 +191,7 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	require.Positive(t, failed.Load(), "nobody noticed the restart")
 
 	require.Eventually(t, worker.Conn.Connected, time.Minute, time.Millisecond) // it reconnects by itself
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // the consumer hears of the last ones after they were confirmed
+	require.EventuallyWithT(t, func(c *assert.CollectT) {                       // the consumer hears of the last ones after they were confirmed
 		counts, err := worker.Census.Count(t.Context())
 		assert.NoError(c, err)
 		assert.EqualValues(c, stored.Load(), counts.Pending, "confirmed and stored")

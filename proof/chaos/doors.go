@@ -50,10 +50,8 @@ func (r *rig) openDoors() (err error) {
 	if err != nil {
 		return err
 	}
-	secret := filepath.Join(r.dir, "notify-secret")
-	if err := os.WriteFile(secret, []byte(r.doors.receiver.secret), 0o600); err != nil {
-		return err
-	}
+	// one sender signs with two secrets, as while the receiver's is being changed
+	secrets := [...]string{r.doors.receiver.secret, notify.NewSecret() + "\n" + r.doors.receiver.secret}
 	env := append(os.Environ(), "ORDERPOST_OPS_ADDR=", "ORDERPOST_LOG_FORMAT=json", "ORDERPOST_NATS_CONNECT_TIMEOUT=5s", "ORDERPOST_DATA_DIR="+r.dataDir())
 	if r.nodes != nil {
 		urls, err := r.brokerURL()
@@ -66,9 +64,13 @@ func (r *rig) openDoors() (err error) {
 		return &process{name: name, history: r.history, path: r.bin["orderpost"], args: []string{command}, env: append(env[:len(env):len(env)], more...), log: filepath.Join(r.dir, name+".log")}
 	}
 	r.doors.gateway, r.doors.url = door("gateway", "gateway", "ORDERPOST_GATEWAY_LISTEN="+listen[0]), "http://"+listen[0]
-	for i := range 2 {
+	for i, secret := range secrets {
+		file := filepath.Join(r.dir, fmt.Sprintf("notify-secret-%d", i+1))
+		if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+			return err
+		}
 		r.doors.senders = append(r.doors.senders, door(fmt.Sprintf("notify-%d", i+1), "notify",
-			"ORDERPOST_NOTIFY_URL="+r.doors.receiver.url(), "ORDERPOST_NOTIFY_SECRET_FILE="+secret, "ORDERPOST_NOTIFY_BEGIN=oldest"))
+			"ORDERPOST_NOTIFY_URL="+r.doors.receiver.url(), "ORDERPOST_NOTIFY_SECRET_FILE="+file, "ORDERPOST_NOTIFY_BEGIN=oldest"))
 	}
 	for _, p := range r.doors.processes() {
 		if err := p.start(); err != nil {
