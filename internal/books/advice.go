@@ -14,8 +14,6 @@ type Step struct {
 	// Command is the command that does it, with the order_no quoted for a shell; ""
 	// if there is none.
 	Command string
-	// Act is what the command does: "replay", "resolve", "drop", "export" or "".
-	Act string
 }
 
 // Advice says what to do next about the order of this name. There is always at
@@ -38,8 +36,8 @@ func (f Found) advice(name string) []Step {
 	if f.Seq > 0 {
 		resolve += fmt.Sprintf(" --seen %d", f.Seq)
 	}
-	replay := Step{Command: "deadletter replay --order-no " + exact, Act: "replay"}
-	drop := Step{Command: "deadletter drop --order-no " + exact, Act: "drop"}
+	replay := Step{Command: "deadletter replay --order-no " + exact}
+	drop := Step{Command: "deadletter drop --order-no " + exact}
 	with := func(s Step, text, flags string) Step {
 		s.Text, s.Command = text, s.Command+flags
 		return s
@@ -72,14 +70,14 @@ func (f Found) advice(name string) []Step {
 	case o == order.OutcomeUnknown:
 		return []Step{
 			{Text: "Ask the API's operator whether the order exists. Do not enqueue it under another order_no before you know."},
-			{Text: "It exists:", Command: resolve + " --accepted --note '…'", Act: "resolve"},
-			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'", Act: "resolve"},
+			{Text: "It exists:", Command: resolve + " --accepted --note '…'"},
+			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'"},
 			with(replay, "It does not, and is wanted (or the API refuses a duplicate order_no):", " --resubmit-unknown"),
 		}
 	case f.Letter == nil:
 		return []Step{{Text: "Correct it and enqueue it again under the same order_no, if it is still wanted."}}
 	case o == order.OutcomeRejected, o == order.OutcomeInvalid:
-		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "deadletter export --order-no " + exact + " > fix.ndjson", Act: "export"}}
+		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "deadletter export --order-no " + exact + " > fix.ndjson"}}
 		if o == order.OutcomeRejected {
 			steps = append(steps, with(replay, "The order is right, and what was wrong at the API is mended:", ""))
 		}

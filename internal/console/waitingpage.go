@@ -57,10 +57,10 @@ type waitingPage struct {
 	Total   uint64
 	Imports []waitingLine
 	Paused  []pausedLine
-	// Feeder is the worker that feeds the queue; Says is about it.
-	Feeder, Says string
-	Bad          bool
-	MayImport    bool
+	// Says is about the worker that feeds the queue.
+	Says      string
+	Bad       bool
+	MayImport bool
 }
 
 // waitingLine is what waits of an import.
@@ -99,9 +99,9 @@ func showWaiting(v *visit) error {
 	present := l != nil && slices.ContainsFunc(snap.Workers, func(w fleet.Presence) bool { return w.Worker == l.Worker })
 	switch {
 	case present && l.Problem != "":
-		p.Feeder, p.Says, p.Bad = l.Worker, "Worker "+l.Worker+" cannot feed the queue: "+sentence(l.Problem), true
+		p.Says, p.Bad = "Worker "+l.Worker+" cannot feed the queue: "+sentence(l.Problem), true
 	case present:
-		p.Feeder, p.Says = l.Worker, "Worker "+l.Worker+" feeds the queue from here."
+		p.Says = "Worker " + l.Worker + " feeds the queue from here."
 	case p.Total > 0:
 		p.Says, p.Bad = "Nobody feeds the queue from here: no worker is running.", true
 	}

@@ -84,7 +84,6 @@ type Options struct {
 
 // Server is the HTTP door. The caller must call Stop.
 type Server struct {
-	cfg      Config
 	door     Door
 	clients  *clients // nil = every program of this machine is local
 	local    *client
@@ -121,7 +120,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s := &Server{cfg: o.Config, door: o.Door, unusable: o.Unusable, metrics: o.Metrics, log: o.Log, trace: o.Trace, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
+	s := &Server{door: o.Door, unusable: o.Unusable, metrics: o.Metrics, log: o.Log, trace: o.Trace, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
 		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), parkAfter: cmp.Or(o.parkAfter, parkAfter)}
 	if s.trace != nil {
 		s.streamOf = o.Queue.StreamOf

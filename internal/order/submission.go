@@ -16,9 +16,6 @@ type Submission struct {
 	Order *Order
 	// History covers all earlier submissions.
 	History History
-	// EnqueuedAt is for observers. The order's age counts from its first attempt,
-	// because time in a long queue must not use up the retry budget.
-	EnqueuedAt time.Time
 	// Deadline is the time after which the order is not sent; zero = none.
 	Deadline time.Time
 	// Traceparent is the order's W3C trace header.

@@ -259,7 +259,7 @@ func (j *job) submit() {
 	}
 	proven := false
 	s := order.Submission{
-		Order: d.Order, History: d.History, EnqueuedAt: d.StoredAt, Deadline: d.Intent.Deadline,
+		Order: d.Order, History: d.History, Deadline: d.Intent.Deadline,
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
 		Fence:     func(ctx context.Context) error { return j.worker.Fence(ctx, d) },
 		Cancelled: func(h order.History) (bool, <-chan struct{}) { return j.cancels(d, h) },

@@ -20,8 +20,8 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 	t.record(x, &j)
 	event := AttemptEvent{
 		OrderNo: t.Order.OrderNo(), TraceID: f.span.TraceID, Verdict: j.Verdict, Status: x.answer.Status,
-		Phase: x.phase, Reason: j.Reason, Attempt: t.report.History.Attempts, EnqueuedAt: t.EnqueuedAt, Started: x.sent, Duration: x.ended.Sub(x.sent),
-		RequestBytes: f.size, ResponseBytes: len(x.answer.Body), Reused: x.reused, GateWait: f.waited, RateWait: p.RateWaited(),
+		Reason: j.Reason, Attempt: t.report.History.Attempts, Started: x.sent, Duration: x.ended.Sub(x.sent),
+		RequestBytes: f.size, GateWait: f.waited, RateWait: p.RateWaited(),
 	}
 	t.watch.Attempted(event)
 	if f.span.Ended != nil {

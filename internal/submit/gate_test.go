@@ -405,17 +405,14 @@ func TestObserver(t *testing.T) {
 		r.trace = func(_ context.Context, to *url.URL, attempt int) Span {
 			return Span{TraceID: fmt.Sprint(to.Path, attempt)}
 		}
-		enqueued := time.Now().Add(-time.Hour)
-		r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), EnqueuedAt: enqueued})
+		r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n")})
 		require.Len(t, o.attempts, 2)
 		a, b := o.attempts[0], o.attempts[1]
 		require.Equal(t, order.Retry, a.Verdict)
 		require.Equal(t, 429, a.Status)
-		require.Equal(t, PhaseDone, a.Phase)
 		require.Equal(t, time.Second, a.Duration)
 		require.Equal(t, "n", a.OrderNo)
 		require.Equal(t, []string{"/v1/order/create1", "/v1/order/create2"}, []string{a.TraceID, b.TraceID})
-		require.Equal(t, enqueued, a.EnqueuedAt)
 		require.Positive(t, a.RequestBytes)
 		require.Equal(t, order.Accepted, b.Verdict)
 		require.Equal(t, 2, b.Attempt)

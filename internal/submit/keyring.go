@@ -46,8 +46,8 @@ func (k *keyring) where() string {
 func (k *keyring) take(pairs []KeyPair) {
 	var states []*pairState
 	known := pairs
-	for i, p := range pairs {
-		s := &pairState{KeyPair: p, number: i + 1, shared: &shared{}}
+	for _, p := range pairs {
+		s := &pairState{KeyPair: p, shared: &shared{}}
 		for _, old := range k.pairs {
 			if old.same(p) {
 				s.shared = old.shared

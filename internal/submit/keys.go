@@ -238,7 +238,6 @@ func lines(text string) []string {
 // changes.
 type pairState struct {
 	KeyPair
-	number int // 1-based place in the list
 	shared *shared
 
 	bad bool // guarded by keyring.mu

@@ -34,21 +34,17 @@ type Span struct {
 
 // AttemptEvent is one POST of an order.
 type AttemptEvent struct {
-	OrderNo       string // must not become a metric label
-	TraceID       string // "" = not traced or not sampled
-	Verdict       order.Verdict
-	Status        int       // 0 = no answer
-	Phase         Phase     // how far the request got
-	Reason        string    // as in the record; a rule's reason is the operator's text
-	Attempt       int       // of the order, over all submissions
-	EnqueuedAt    time.Time // as in order.Submission
-	Started       time.Time
-	Duration      time.Duration // from the start of the request to the end of the answer
-	RequestBytes  int
-	ResponseBytes int
-	Reused        bool          // sent on a connection that was used before
-	GateWait      time.Duration // time at the gate before this attempt, RateWait included
-	RateWait      time.Duration // the part of GateWait for the rate limit; 0 = none
+	OrderNo      string // must not become a metric label
+	TraceID      string // "" = not traced or not sampled
+	Verdict      order.Verdict
+	Status       int    // 0 = no answer
+	Reason       string // as in the record; a rule's reason is the operator's text
+	Attempt      int    // of the order, over all submissions
+	Started      time.Time
+	Duration     time.Duration // from the start of the request to the end of the answer
+	RequestBytes int
+	GateWait     time.Duration // time at the gate before this attempt, RateWait included
+	RateWait     time.Duration // the part of GateWait for the rate limit; 0 = none
 }
 
 type noObserver struct{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -15,7 +14,6 @@ import (
 // that the disk can be flat.
 type outcomes struct {
 	reading jetstream.ConsumeContext
-	started time.Time
 
 	mu      sync.Mutex
 	settled map[string]order.Outcome
@@ -24,7 +22,7 @@ type outcomes struct {
 }
 
 func (r *rig) watchOutcomes(ctx context.Context) (*outcomes, error) {
-	o := &outcomes{started: time.Now(), settled: make(map[string]order.Outcome)}
+	o := &outcomes{settled: make(map[string]order.Outcome)}
 	c, err := r.js.OrderedConsumer(ctx, readStreams[0], jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy, MaxResetAttempts: -1})
 	if err != nil {
 		return nil, err
