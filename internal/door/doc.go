@@ -24,7 +24,6 @@
 //	follow.go    one follower of the results for everybody who waits
 //	entry.go     the records that it read last
 //	wait.go      until a submission has its outcome
-//	feed.go      all outcomes, from a position on
-//	end.go       the present end of the results
+//	feed.go      all outcomes, from a position on, and the present end
 //	cancel.go    withdraw a submission
 package door

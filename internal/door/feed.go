@@ -153,3 +153,10 @@ func (f *follower) start(r *run) uint64 {
 	defer f.mu.Unlock()
 	return r.recent.from
 }
+
+// End returns the position of the newest record: Outcomes after it yields only what is
+// stored from now on. Errors: ErrUnavailable, ErrClosed, ctx's.
+func (d *Door) End(ctx context.Context) (uint64, error) {
+	last, err := books.LastResult(ctx, d.q)
+	return last, d.unread(err)
+}

@@ -13,7 +13,7 @@
 //	door.go      which processes let orders in and outcomes out
 //	identity.go, claim.go  the API that the fleet posts to
 //
-// What people are told of it (look.go, told.go):
+// What people are told of it (look.go):
 //
 //	nothingsent.go  one sentence, if no worker sends
 //	pace.go         how long the API takes for its answers, and what holds the rate

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -23,4 +24,14 @@ func Main(run RunFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // signals then have their default effect again
 	os.Exit(Guard(filepath.Base(os.Args[0]), run)(ctx, os.Args[1:], Environ(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// ProcessName names this process for people: by its host, or else by the program, and its
+// number.
+func ProcessName(program string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = program
+	}
+	return host + "-" + strconv.Itoa(os.Getpid())
 }

@@ -72,3 +72,11 @@ func (p *printer) Write(text []byte) (int, error) {
 	p.rest = append([]byte(nil), all[whole:]...)
 	return len(text), err
 }
+
+// Sentence makes a sentence of a text that begins in lower case, as errors do.
+func Sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}

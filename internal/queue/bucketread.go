@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -84,4 +85,14 @@ func (b *Bucket) Watch(ctx context.Context, prefix string, wake func()) error {
 			}
 		}
 	}
+}
+
+// Now returns the broker's time, by which the entries of the bucket are stamped. This
+// machine's clock may be wrong.
+func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
+	stream, err := b.reader.stream(ctx, b.stream())
+	if err != nil {
+		return time.Time{}, b.wrap(err)
+	}
+	return stream.CachedInfo().TimeStamp, nil
 }

@@ -52,5 +52,5 @@
 // The key-value bucket that the programs share:
 //
 //	bucket.go, bucketread.go  its keys; package fleet gives most of them a meaning
-//	bucketnow.go, bucketstores.go  the broker's time, and whether it takes a value
+//	bucketstores.go         whether the broker takes a value
 package queue
