@@ -32,6 +32,13 @@ func (l *layout) appendBody(dst []byte, cells []string, kinds []xlsx.Kind, made 
 	return append(dst, '}'), err
 }
 
+// asks reports whether an import asks about a cell, or refuses it, for what is stored in it.
+func (l *layout) asks(i int, kind xlsx.Kind) bool {
+	c := &l.columns[i]
+	code := c.questionOfKind(kind, i == l.orderNo)
+	return kind == xlsx.Uncalculated || code != "" && !c.accept.has(code)
+}
+
 // questions returns a question about the first suspicious cell of a row.
 func (l *layout) questions(cells []string, kinds []xlsx.Kind) *cellError {
 	for i := range l.columns {

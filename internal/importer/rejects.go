@@ -30,11 +30,8 @@ func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 	err = f.eachBad(ctx, func(row *Row, bad *RowError) error {
 		line, kinds = line[:0], kinds[:0]
 		for _, i := range columns {
-			cell := ""
-			if i < len(row.Cells) {
-				cell = row.Cells[i]
-			}
-			line, kinds = append(line, cell), append(kinds, kindOf(row.kinds, i))
+			cell, kind := f.cellAgain(row, i, f.head.format, true)
+			line, kinds = append(line, cell), append(kinds, kind)
 		}
 		column := ""
 		if bad.Column > 0 && f.head.format == FormatXLSX {
@@ -43,15 +40,40 @@ func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 			column = strconv.Itoa(bad.Column)
 		}
 		line = append(line, strconv.Itoa(row.Line), column, string(bad.Code), escape(bad.Message()))
-		if surplus := len(f.head.header); len(row.Cells) > surplus {
-			line = append(line, row.Cells[surplus:]...) // keep every cell of the row
-		}
+		line = append(line, f.surplus(row)...)
 		return out.Write(line, kinds, -1, xlsx.Plain)
 	})
 	if err != nil {
 		return err
 	}
 	return out.Close()
+}
+
+// notAvailable stands in a rejects or results file for what it cannot hold. An import asks
+// about it, or refuses it. An empty cell would make a bad row look corrected.
+const notAvailable = "#N/A"
+
+// cellAgain returns a cell of a row for a rejects or results file. Where the row lacks the
+// cell, it is notAvailable. So it is in the CSV of a workbook, where everything is text, if an
+// import of the workbook would ask about the cell and has not sent the row.
+func (f *File) cellAgain(row *Row, i int, as Format, unsent bool) (cell string, kind xlsx.Kind) {
+	if i >= len(row.Cells) {
+		return notAvailable, xlsx.Error
+	}
+	kind = kindOf(row.kinds, i)
+	if unsent && as == FormatCSV && f.head.layout.asks(i, kind) {
+		return notAvailable, kind
+	}
+	return row.Cells[i], kind
+}
+
+// surplus returns the cells of a row behind its last column. They stand at the end of the row
+// in a rejects or results file, so that it is as bad as before.
+func (f *File) surplus(row *Row) []string {
+	if f.head.format == FormatNDJSON {
+		return nil
+	}
+	return row.Cells[min(len(f.head.header), len(row.Cells)):]
 }
 
 func (f *File) eachBad(ctx context.Context, visit func(*Row, *RowError) error) error {

@@ -26,11 +26,16 @@ func TestRejectsComeBack(t *testing.T) {
 	require.Contains(t, out.String(), "A-2;soon;=1+1;3;2;wrong_type;")
 	require.Contains(t, out.String(), "A-1;30;again;5;;duplicate_order_no;")
 	require.Contains(t, out.String(), "\" A-3\";30;x;4;1;padded;")
-	require.Contains(t, out.String(), "A-5;30;;6;;cell_count;")
+	require.Contains(t, out.String(), "A-5;30;#N/A;6;;cell_count;")
 	require.Contains(t, out.String(), "A-6;30;y;7;;cell_count;")
 	require.Contains(t, out.String(), ";z\r\n", "nothing of the row is lost")
 
-	corrected := strings.NewReplacer("soon", "60", "\" A-3\";", "A-3;", "A-1;30;again", "A-4;30;again", ";z\r\n", "\r\n").Replace(out.String())
+	again := openText(t, out.String(), skipInvalid)
+	s, got = bodies(t, again)
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"note":"again"}`}, got, "alone it is no duplicate; the others are as bad as before")
+	require.Equal(t, 4, s.Invalid)
+
+	corrected := strings.NewReplacer("#N/A", "", "soon", "60", "\" A-3\";", "A-3;", "A-1;30;again", "A-4;30;again", ";z\r\n", "\r\n").Replace(out.String())
 	_, got = bodies(t, openText(t, corrected))
 	require.Equal(t, []string{
 		`{"order_no":"A-2","timeout":60,"note":"=1+1"}`,

@@ -112,20 +112,21 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer, as
 			if f.head.format == FormatNDJSON {
 				line = append(line, escape(row.OrderNo))
 			}
+			bad := f.problem(row)
+			r := resultOf(row, bad, &statuses[i], waiting.has(row.Number))
 			for _, c := range columns {
-				cell := ""
-				if c < len(row.Cells) {
-					cell = escape(row.Cells[c])
-				}
-				line, kinds = append(line, cell), append(kinds, kindOf(row.kinds, c))
+				cell, kind := f.cellAgain(row, c, as, bad != nil && r[0] == outcomeNothing)
+				line, kinds = append(line, escape(cell)), append(kinds, kind)
 			}
 			outcome := len(line)
-			r := resultOf(row, f.problem(row), &statuses[i], waiting.has(row.Number))
 			tally[r[0]]++
 			for _, cell := range r {
 				if as == FormatXLSX {
 					cell = order.Clip(cell, xlsx.MaxText-3)
 				}
+				line = append(line, escape(cell))
+			}
+			for _, cell := range f.surplus(row) {
 				line = append(line, escape(cell))
 			}
 			if err := out.Write(line, kinds, outcome, tone(r[0])); err != nil {

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"encoding/csv"
 	"strings"
 	"testing"
 
@@ -78,6 +79,9 @@ func TestResultsOfNDJSON(t *testing.T) {
 	require.True(t, tally.AllAccepted())
 	require.True(t, strings.HasPrefix(out.String(), "order_no,_outcome,"), out.String())
 	require.Contains(t, out.String(), "\nA-2,accepted,accepted,200,")
+	lines, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines[2], 1+len(resultColumns))
 }
 
 // TestWait ends when the rows of this import are settled, and not before.

@@ -251,26 +251,40 @@ func TestWorkbookRejectsKeepTheirQuestions(t *testing.T) {
 		texts("A-4")+`<c><f>1</f></c>`+texts("x"),
 		texts("A-5", "30")+`<c t="e"><v>#REF!</v></c>`,
 		texts("A-6", "30", "x", "stray"),
+		texts("A-7", "30")+`<c s="2"><v>1067</v></c>`,
+		texts("A-8", "30")+`<c><f>1</f></c>`,
 	).Bytes(), skipInvalid)
 	s, err := f.Check(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 5, s.Invalid)
+	require.Equal(t, 7, s.Invalid)
 	require.Equal(t, "book.xlsx.rejects.xlsx", f.RejectsName("book.xlsx"))
 	var out bytes.Buffer
 	require.NoError(t, f.WriteRejects(t.Context(), &out))
 	again := openBytes(t, out.Bytes(), skipInvalid)
 	back, err := again.Check(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 5, back.Rows)
-	var codes []Code
-	for _, bad := range back.Bad {
-		codes = append(codes, bad.Code)
+	require.Equal(t, 7, back.Rows)
+	codesOf := func(s Summary) (codes []Code) {
+		for _, bad := range s.Bad {
+			codes = append(codes, bad.Code)
+		}
+		return codes
 	}
-	require.Equal(t, []Code{CodeExcel, CodeDate, CodeType, CodeError, CodeCells}, codes)
+	require.Equal(t, []Code{CodeExcel, CodeDate, CodeType, CodeError, CodeCells, CodeExcel, CodeError}, codesOf(back))
 	h, err := ReadHead(bytes.NewReader(out.Bytes()), Options{File: "x"}, 1)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A"}, h.Columns[4].Samples, "the column's letter")
 	require.Equal(t, []string{"excel_number"}, h.Columns[5].Samples)
+
+	q := openQueue(t)
+	for _, as := range []Format{FormatXLSX, FormatCSV} { // and so is one that goes through the results
+		out.Reset()
+		_, err = f.WriteResults(t.Context(), q, &out, as)
+		require.NoError(t, err)
+		back, err = openBytes(t, out.Bytes(), skipInvalid).Check(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 7, back.Invalid, as)
+	}
 }
 
 // TestWorkbookResults: the results of a workbook are a workbook, which can be imported again

@@ -67,7 +67,7 @@ func TestCells(t *testing.T) {
 	require.Equal(t, []xlsx.Row{
 		{Number: 1, Cells: []string{"plain", "", "rich text", "a\rb_x0041_"}, Kinds: []xlsx.Kind{xlsx.Text, xlsx.Empty, xlsx.Text, xlsx.Text}},
 		{Number: 2, Cells: []string{"1.5", "2026-12-31", "42", "12345", "TRUE", "#N/A", "as it is", "2026-12-31"},
-			Kinds: []xlsx.Kind{xlsx.Number, xlsx.Date, xlsx.PaddedNumber, xlsx.Number, xlsx.Bool, xlsx.Error, xlsx.Text, xlsx.Date}},
+			Kinds: []xlsx.Kind{xlsx.Number, xlsx.Date, xlsx.Padded(4), xlsx.Number, xlsx.Bool, xlsx.Error, xlsx.Text, xlsx.Date}},
 		{Number: 4, Cells: []string{"", "2", "", "#DIV/0!"}, Kinds: []xlsx.Kind{xlsx.Uncalculated, xlsx.Number, xlsx.Text, xlsx.Error}},
 	}, rows)
 	require.Equal(t, xlsx.Notes{Formulas: 3, FirstFormula: "B4"}, notes)

@@ -493,7 +493,7 @@ func (r *Rows) appendNumber(style int) (text []byte, is Kind, err error) {
 	before := len(r.text)
 	text, is, err = appendNumber(r.text, r.value)
 	if is == Number && len(text)-before < f.digits {
-		is = PaddedNumber
+		is = Padded(f.digits)
 	}
 	return text, is, err
 }

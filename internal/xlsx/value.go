@@ -21,9 +21,6 @@ const (
 	Number
 	// LongNumber is a whole number of more digits. The last ones may be lost.
 	LongNumber
-	// PaddedNumber is a number that the sheet shows with zeros in front. The zeros are in
-	// the format, and not in the number.
-	PaddedNumber
 	// Date is a date, a time or both, which are numbers with a format.
 	Date
 	// Bool is TRUE or FALSE.
@@ -33,10 +30,22 @@ const (
 	// Uncalculated is a formula whose value is not stored, or is stored from before the
 	// workbook's last change.
 	Uncalculated
+
+	padded // + digits: see Padded
 )
 
+// mostDigits is how many digits of a padded number are told apart.
+const mostDigits = 20
+
+// Padded returns the kind of a number that the sheet shows with zeros in front, with so
+// many digits in all. The zeros are in the format, and not in the number.
+func Padded(digits int) Kind { return padded + Kind(min(digits, mostDigits)) }
+
+// IsPadded reports whether the kind is of Padded.
+func (k Kind) IsPadded() bool { return k >= padded }
+
 // IsNumber reports whether the cell holds a number that is no date.
-func (k Kind) IsNumber() bool { return k == Number || k == LongNumber || k == PaddedNumber }
+func (k Kind) IsNumber() bool { return k == Number || k == LongNumber || k.IsPadded() }
 
 // spreadsheetDigits is the number of digits that a spreadsheet keeps.
 const spreadsheetDigits = 15

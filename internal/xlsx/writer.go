@@ -51,7 +51,7 @@ func NewWriter(w io.Writer, sheet string, header []string) (*Writer, error) {
 	escapeXML(&name, sheetName(sheet))
 	for _, part := range [][2]string{
 		{"[Content_Types].xml", typesPart}, {"_rels/.rels", rootRelations}, {"xl/workbook.xml", fmt.Sprintf(bookPart, name.String())},
-		{"xl/_rels/workbook.xml.rels", bookRelations}, {"xl/styles.xml", stylesPart},
+		{"xl/_rels/workbook.xml.rels", bookRelations}, {"xl/styles.xml", stylesPart()},
 	} {
 		if err := out.part(part[0], part[1]); err != nil {
 			return nil, err
@@ -110,6 +110,7 @@ const (
 	styleDateTime = 3
 	styleTime     = 4
 	styleText     = 5
+	stylePadded   = styleText + int(Quiet) // + the digits
 )
 
 // Write writes a row. kinds says what each cell is and may be shorter than cells: the rest
@@ -166,20 +167,23 @@ func (w *Writer) cell(cell string, kind Kind, style int) {
 		escapeXML(b, text)
 		_, _ = b.WriteString("</v></c>")
 	}
-	switch kind {
-	case Number, LongNumber, PaddedNumber:
+	switch {
+	case kind.IsPadded():
+		value(`" s="`+strconv.Itoa(stylePadded+int(kind-padded))+`">`, cell)
+		return
+	case kind == Number || kind == LongNumber:
 		value(`">`, cell)
 		return
-	case Bool:
+	case kind == Bool:
 		value(`" t="b">`, map[bool]string{true: "1", false: "0"}[cell == "TRUE"])
 		return
-	case Uncalculated: // it has no value, and must not look as if it had one
+	case kind == Uncalculated: // it has no value, and must not look as if it had one
 		value(`" t="e">`, "#N/A")
 		return
-	case Error:
+	case kind == Error:
 		value(`" t="e">`, cell)
 		return
-	case Date:
+	case kind == Date:
 		if n, err := serial(cell); err == nil {
 			style := styleDate
 			if strings.Contains(cell, "T") {
@@ -291,19 +295,19 @@ const (
 	// stylesPart has the fonts, fills and formats. Format 49 is text, 14 a date, 22 a date
 	// with its time, 21 a time. The fills are those that spreadsheets offer as good, neutral
 	// and bad, and a grey.
-	stylesPart = declaration + `<styleSheet ` + mainSpace + `>` +
-		`<fonts count="2"><font><sz val="11"/><name val="Calibri"/></font><font><b/><sz val="11"/><name val="Calibri"/></font></fonts>` +
+	stylesBegin = declaration + `<styleSheet ` + mainSpace + `>`
+	stylesFills = `<fonts count="2"><font><sz val="11"/><name val="Calibri"/></font><font><b/><sz val="11"/><name val="Calibri"/></font></fonts>` +
 		`<fills count="6"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill>` +
 		`<fill><patternFill patternType="solid"><fgColor rgb="FFC6EFCE"/></patternFill></fill>` +
 		`<fill><patternFill patternType="solid"><fgColor rgb="FFFFEB9C"/></patternFill></fill>` +
 		`<fill><patternFill patternType="solid"><fgColor rgb="FFFFC7CE"/></patternFill></fill>` +
 		`<fill><patternFill patternType="solid"><fgColor rgb="FFE7E6E6"/></patternFill></fill></fills>` +
-		`<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs>` +
-		`<cellXfs count="10"><xf/><xf numFmtId="49" fontId="1" applyNumberFormat="1" applyFont="1"/>` +
+		`<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs>`
+	stylesCells = `<xf/><xf numFmtId="49" fontId="1" applyNumberFormat="1" applyFont="1"/>` +
 		`<xf numFmtId="14" applyNumberFormat="1"/><xf numFmtId="22" applyNumberFormat="1"/><xf numFmtId="21" applyNumberFormat="1"/>` +
 		`<xf numFmtId="49" applyNumberFormat="1"/><xf numFmtId="49" fillId="2" applyNumberFormat="1" applyFill="1"/>` +
 		`<xf numFmtId="49" fillId="3" applyNumberFormat="1" applyFill="1"/><xf numFmtId="49" fillId="4" applyNumberFormat="1" applyFill="1"/>` +
-		`<xf numFmtId="49" fillId="5" applyNumberFormat="1" applyFill="1"/></cellXfs></styleSheet>`
+		`<xf numFmtId="49" fillId="5" applyNumberFormat="1" applyFill="1"/>`
 
 	sheetBegin = declaration + `<worksheet ` + mainSpace + `><sheetViews><sheetView workbookViewId="0">` +
 		`<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>` +
@@ -311,3 +315,15 @@ const (
 
 	sheetEnd = `</sheetData><autoFilter ref="A1:%s"/><ignoredErrors><ignoredError sqref="A1:%s" numberStoredAsText="1"/></ignoredErrors></worksheet>`
 )
+
+// stylesPart has the formats of padded numbers behind the others.
+func stylesPart() string {
+	const firstFormat = 164 // those below are built in
+	var formats, cells strings.Builder
+	for n := 1; n <= mostDigits; n++ {
+		_, _ = fmt.Fprintf(&formats, `<numFmt numFmtId="%d" formatCode="%s"/>`, firstFormat+n, strings.Repeat("0", n))
+		_, _ = fmt.Fprintf(&cells, `<xf numFmtId="%d" applyNumberFormat="1"/>`, firstFormat+n)
+	}
+	return stylesBegin + fmt.Sprintf(`<numFmts count="%d">`, mostDigits) + formats.String() + `</numFmts>` + stylesFills +
+		fmt.Sprintf(`<cellXfs count="%d">`, stylePadded+1+mostDigits) + stylesCells + cells.String() + `</cellXfs></styleSheet>`
+}

@@ -246,7 +246,7 @@ func TestRejectsAreNotOverwritten(t *testing.T) {
 
 	text, err := os.ReadFile(rejects)
 	require.NoError(t, err)
-	corrected := strings.NewReplacer("soon", "60", "1.2E+12", "EX-0403", "EX-0401", "EX-0404", "EX-0405,30,,", "EX-0405,30,00016,").Replace(string(text))
+	corrected := strings.NewReplacer("soon", "60", "1.2E+12", "EX-0403", "EX-0401", "EX-0404", "EX-0405,30,#N/A,", "EX-0405,30,00016,").Replace(string(text))
 	require.NoError(t, os.WriteFile(rejects, []byte(corrected), 0o600))
 	refused := run(t, settings, "", file, "--skip-invalid")
 	require.Equal(t, program.ExitFailed, refused.code)

@@ -113,7 +113,7 @@ func (j *job) refused(ctx context.Context, err error) error {
 	if err := j.source.taken.Beside(ending(f.File), func(w io.Writer) error { return f.WriteRejects(ctx, w) }); err != nil {
 		return fmt.Errorf("bad rows not written: %w", err)
 	}
-	why.Why += fmt.Sprintf("\nAll bad rows (%d) are in the file beside this one whose name ends in .%s: correct that or the file itself, and put it into the folder again.", f.summary.Invalid, ending(f.File))
+	why.Why += fmt.Sprintf("\nAll bad rows (%d) are in the file beside this one whose name ends in .%s. The other rows (%d) were not enqueued, either: correct the whole file, and put it into the folder again.", f.summary.Invalid, ending(f.File), f.summary.Rows-f.summary.Invalid)
 	return why
 }
 

@@ -44,7 +44,7 @@ func TestADay(t *testing.T) {
 	require.Equal(t, []string{fleet.DoorWatch, dir}, []string{doors[0].Kind, doors[0].Name})
 	require.Contains(t, doors[0].Problem, "new: it has no file enqueue.flags, so nothing in it is taken")
 	require.Equal(t, "nothing was enqueued:\nbad.csv:3:2: column timeout: \"soon\" is not a whole number such as 30\n"+
-		"All bad rows (1) are in the file beside this one whose name ends in .rejects.csv: correct that or the file itself, and put it into the folder again.\n", content(t, dir, "refused/bad.csv.why.txt"))
+		"All bad rows (1) are in the file beside this one whose name ends in .rejects.csv. The other rows (1) were not enqueued, either: correct the whole file, and put it into the folder again.\n", content(t, dir, "refused/bad.csv.why.txt"))
 	require.Contains(t, content(t, dir, "shop/done/m.csv.results.csv"), "M-1,30,accepted,")
 	require.Contains(t, content(t, dir, "shop/done/m.csv.results.csv"), "M-2,soon,not-enqueued,")
 	require.Contains(t, content(t, dir, "refused/book.xlsx.why.txt"), `book.xlsx:Orders!B3: column timeout: "soon" is not a whole number such as 30`)
