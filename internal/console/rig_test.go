@@ -293,7 +293,7 @@ func (b *browser) send(status int, path string, pairs ...string) string {
 	b.Helper()
 	form := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		form.Add(pairs[i], pairs[i+1])
+		form.Add(pairs[i], strings.ReplaceAll(lines(pairs[i+1]), "\n", "\r\n")) // as browsers do
 	}
 	a := b.do(http.MethodPost, path, form)
 	require.Equal(b, status, a.StatusCode, "%s\n%s", path, a.page)

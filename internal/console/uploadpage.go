@@ -308,7 +308,7 @@ func settingsOf(v *visit, u *uploads.Look) (uploads.Settings, error) {
 	names := v.PostForm["column"]
 	same := len(names) == len(h.Columns)
 	for i := range h.Columns {
-		same = same && names[i] == h.Columns[i].Name
+		same = same && lines(names[i]) == lines(h.Columns[i].Name)
 	}
 	if !same {
 		return set, stale("The columns of the file are not those that your form is about, so what you said of them would be lost.")

@@ -80,7 +80,13 @@ func (v *visit) refreshes() bool { return v.Header.Get("HX-Request") == "true" }
 func (v *visit) query(name string) string { return v.URL.Query().Get(name) }
 
 // field returns a field of a form, without spaces around it.
-func (v *visit) field(name string) string { return strings.TrimSpace(v.PostFormValue(name)) }
+func (v *visit) field(name string) string { return strings.TrimSpace(lines(v.PostFormValue(name))) }
+
+// lines ends each line of a text with LF. A browser sends CR LF for each end of a line in a
+// form, also in a hidden field (HTML, "append an entry").
+func lines(text string) string { return lineEnds.Replace(text) }
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // done sends the person to another page, which shows the sentence.
 func (v *visit) done(to, sentence string) error {

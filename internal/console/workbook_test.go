@@ -19,7 +19,7 @@ import (
 func TestWorkbookStory(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
 	b := r.as("importer")
-	header := xlsxtest.Texts("Order No", "timeout", "item")
+	header := xlsxtest.Texts("Order\nNo", "timeout", "item")
 	book := func(cell string) *bytes.Reader {
 		rows := `<sheetData><row r="1">` + header + `</row><row r="2" hidden="1">` + xlsxtest.Texts("A-1", "30", "x") + `</row><row r="3">` + cell + xlsxtest.Texts("30", "y") + `</row></sheetData>`
 		return bytes.NewReader(xlsxtest.Book{Sheets: []string{xlsxtest.Rows(xlsxtest.Texts("old")), rows}, Names: []string{"May", "June & July"}}.Bytes())
