@@ -47,6 +47,7 @@ type importLine struct {
 	Count            batchCount
 	Outcomes         []outcomeCount // those that are there
 	Open             int            // orders without an outcome
+	Elsewhere        int            // rows that another submission decided, or whose outcome has expired
 	Accepted, Failed int
 	Unknown          int
 	Percent          int // of the rows, by outcome
@@ -66,8 +67,9 @@ func showImports(v *visit) error {
 		limits := v.s.desk.Store().Limits()
 		p.Limits = &limits
 	}
+	now := v.s.watch.look(v.Context())
 	for _, imp := range all[from:min(from+importsShown, len(all))] {
-		line, behind := lineOf(v, imp)
+		line, behind := lineOf(v, imp, now)
 		p.Imports = append(p.Imports, line)
 		p.Behind = p.Behind || behind
 	}
@@ -78,10 +80,13 @@ func showImports(v *visit) error {
 	return v.render("imports", "Imports", p)
 }
 
-func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
+// lineOf sums up an import. Its orders without an outcome have none any more if the queue and
+// the waiting room were empty before the outcomes were counted.
+func lineOf(v *visit, imp *books.Import, now *snapshot) (line importLine, behind bool) {
 	line.Import = imp
 	line.Name, line.Other = importName(imp)
-	line.Count, behind = v.s.batches.look(imp.Batch)
+	var asOf time.Time
+	line.Count, asOf, behind = v.s.batches.look(imp.Batch)
 	for _, o := range order.Outcomes() {
 		if n := line.Count.Outcomes[o]; n > 0 {
 			line.Outcomes = append(line.Outcomes, outcomeCount{o, n})
@@ -89,7 +94,9 @@ func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 	}
 	line.Accepted, line.Unknown = line.Count.Outcomes[order.OutcomeAccepted], line.Count.Outcomes[order.OutcomeUnknown]
 	line.Failed = line.Count.Total() - line.Accepted - line.Unknown
-	line.Open = openOrders(imp, &line.Count)
+	if line.Open = openOrders(imp, &line.Count); imp.Complete() && now.emptyAfter(imp.UpdatedAt) && asOf.After(now.At) {
+		line.Open, line.Elsewhere = 0, line.Open
+	}
 	if imp.Rows > 0 {
 		line.Percent = min(100, 100*(imp.Done-line.Open)/imp.Rows)
 	}
@@ -117,6 +124,9 @@ func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 		line.Word, line.Tone, line.Says = "settled", "warn", "Every order has its outcome. "+plural(line.Failed, "order", "orders")+" did not make it."
 	default:
 		line.Word, line.Tone, line.Says = "settled", "good", "Every order has its outcome."
+	}
+	if line.Elsewhere > 0 && line.Word == "settled" {
+		line.Says += " " + plural(line.Elsewhere, "row was", "rows were") + " decided by another submission, or the outcome has expired."
 	}
 	return line, behind
 }
@@ -196,7 +206,7 @@ func showImport(v *visit) error {
 		return err
 	}
 	p := importPage{MayImport: v.may(Importer), Fates: fates(imp.Counts), Cancel: v.s.cancelling(imp.Batch)}
-	p.importLine, p.Behind = lineOf(v, imp)
+	p.importLine, p.Behind = lineOf(v, imp, v.s.watch.look(v.Context()))
 	ctx, cancel := v.brief()
 	defer cancel()
 	if p.Waits, err = v.s.queue.Waiting.Of(ctx, books.ImportToken(imp.Batch)); err != nil {

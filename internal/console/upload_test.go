@@ -435,6 +435,28 @@ func TestWithoutDataFolder(t *testing.T) {
 	first.Stop()
 }
 
+// TestWhatAnotherImportSent: the rows of an import whose orders another one sent have no
+// outcome of their own, and are not under way for ever.
+func TestWhatAnotherImportSent(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	require.NoError(t, books.SaveImport(t.Context(), r.worker, &books.Import{Batch: "twice", File: "twice.csv", Rows: 2, Done: 2, Counts: map[string]int{"stored": 2}, StartedAt: time.Now().UTC()}))
+	res := r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "once:1", Batch: "once"}})
+	require.NoError(t, res[0].Err)
+	var said string
+	saying := func(want string) func() bool {
+		return func() bool {
+			said = text(b.open(http.StatusOK, "/import?batch=twice"))
+			return strings.Contains(said, want)
+		}
+	}
+	require.Eventually(t, saying("2 orders have no outcome yet."), time.Minute, 20*time.Millisecond, "one of them may be in the queue")
+	r.pull(1, order.Accepted)
+	require.Eventually(t, saying("Every order has its outcome. 2 rows were decided by another submission, or the outcome has expired."), time.Minute, 20*time.Millisecond)
+	require.Contains(t, said, "100 %")
+	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "settled")
+}
+
 // TestBatchCounts: an order counts once, by its present outcome, for the import that
 // submitted it last.
 func TestBatchCounts(t *testing.T) {
@@ -454,10 +476,10 @@ func TestBatchCounts(t *testing.T) {
 	} {
 		b.settle(r)
 	}
-	m, _ := b.look("m")
+	m, _, _ := b.look("m")
 	require.Equal(t, 4, m.Total())
 	require.Equal(t, [...]int{2, 1, 1}, [...]int{m.Outcomes[order.OutcomeAccepted], m.Outcomes[order.OutcomeRejected], m.Outcomes[order.OutcomeExhausted]})
-	n, _ := b.look("n")
+	n, _, _ := b.look("n")
 	require.Equal(t, 1, n.Total())
 }
 
@@ -477,7 +499,7 @@ func TestBatchCountsAreBounded(t *testing.T) {
 		settle(row+1, order.OutcomeAccepted)
 	}
 	settle(far, order.OutcomeRejected)
-	m, _ := b.look("m")
+	m, _, _ := b.look("m")
 	require.Equal(t, [...]int{far - 1, 1}, [...]int{m.Outcomes[order.OutcomeAccepted], m.Outcomes[order.OutcomeRejected]})
 	require.Len(t, b.all[0].rows, far+1)
 }
