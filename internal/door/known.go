@@ -72,6 +72,19 @@ func hashOf(st books.OrderStatus, id string) (hash string, ok bool) {
 	return r.BodyHash, r.IntentID == id
 }
 
+// swallowed judges a submission that the broker took for one of before, of which nothing is
+// stored. It is the same if another submission with its body has replaced it and was accepted.
+func (d *Door) swallowed(s *submission) (Status, error) {
+	st, err := d.look(s.ctx, s.in.OrderNo)
+	switch {
+	case err != nil:
+		return 0, err
+	case st.Record.Outcome() == order.OutcomeAccepted && st.Record.BodyHash == s.hash:
+		return Same, nil
+	}
+	return 0, idUsed(s, "the broker remembers it from another order, or from a submission that another one has replaced")
+}
+
 func idUsed(s *submission, how string) error {
 	return fmt.Errorf("%w: %q, order %q: %s", ErrIDUsed, s.in.ID, s.in.OrderNo, how)
 }

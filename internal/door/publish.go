@@ -134,7 +134,7 @@ func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
 	// remembers tells the rest.
 	_, err = d.q.Producer.Verify(s.ctx, s.in, a.Status, a.Seq)
 	if errors.Is(err, settle.ErrSwallowed) {
-		return 0, idUsed(s, "the broker remembers it from another order, or from a submission that is gone")
+		return d.swallowed(s)
 	}
 	return Same, err
 }

@@ -101,6 +101,31 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	require.Zero(t, r.stored())
 }
 
+// TestABodyThatNobodyAskedFor is not waited for, nor read as another request.
+func TestABodyThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) {
+		o.bodyTimeout, o.Log = 300*time.Millisecond, zerolog.New(io.Discard)
+	})
+	const next = "GET /livez HTTP/1.1\nHost: x\n\n"
+	for name, send := range map[string]string{
+		"with a length":        "GET /livez HTTP/1.1\nHost: x\nContent-Length: 1\n\n",
+		"in chunks":            "GET /openapi.yaml HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n",
+		"behind a broken line": "POST /v1/orders HTTP/1.1\nHost: localhost\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\n\nzz\n" + next,
+		"behind a slow line":   "POST /v1/orders HTTP/1.1\nHost: localhost\nContent-Type: application/x-ndjson\nContent-Length: 500\n\n{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := r.dial()
+			conn.t = t
+			require.Equal(t, http.StatusOK, conn.send("%s", strings.ReplaceAll(send, "\n", "\r\n")).answer().status)
+			_, _ = conn.Write([]byte(strings.ReplaceAll(next, "\n", "\r\n"))) // more of the body, or the connection is closed by now
+			more, _ := io.ReadAll(conn.in)                                    // until it is closed
+			require.Empty(t, string(more))
+		})
+	}
+}
+
 // TestRefusalsAreHeard by a client that sends all of a large body before it reads, and at
 // once by one that waits for 100, or whose body has no end.
 func TestRefusalsAreHeard(t *testing.T) {

@@ -23,13 +23,13 @@ const (
 )
 
 // storing returns the problem that an error of a submission is.
-func storing(err error, orderNo, submission string) *problem {
-	p := storingProblem(err)
+func (c *call) storing(err error, orderNo, submission string) *problem {
+	p := c.storingProblem(err)
 	p.cause = err
 	return p.of(orderNo, submission)
 }
 
-func storingProblem(err error) *problem {
+func (c *call) storingProblem(err error) *problem {
 	if bad, ok := errors.AsType[*door.InvalidError](err); ok {
 		return invalid(bad)
 	}
@@ -37,7 +37,12 @@ func storingProblem(err error) *problem {
 	switch _, maybe := errors.AsType[*door.UnconfirmedError](err); {
 	case maybe:
 	case errors.Is(err, door.ErrIDUsed):
-		return problemOf(keyReused, "header "+headerKey, "it named another order or another body before, and nothing was stored", "send another key with another order; send the same body with the same key")
+		where := "header " + headerKey
+		if c.Header.Get(headerKey) == "" {
+			where = "submission"
+		}
+		return problemOf(keyReused, where, "it named another order or another body before, or a submission that another one of the order has replaced; nothing was stored now",
+			"send another key with another order, and the same body with the same key; what became of the order: GET /v1/orders/{order_no}")
 	case errors.Is(err, door.ErrPending):
 		return problemOf(pendingOther, "order_no", "another submission of this order waits for its outcome, so this one was not stored",
 			"wait for that outcome (GET /v1/orders/{order_no}?wait=60s), and post again if the order is still wanted")

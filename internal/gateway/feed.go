@@ -83,7 +83,7 @@ func (c *call) number(name, otherwise string, least uint64) (uint64, *problem) {
 func position(where, text string) (uint64, *problem) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, problemOf(badRequest, where, fmt.Sprintf("%.40q", text), "give a number, such as the position of an outcome")
+		return 0, problemOf(badRequest, where, fmt.Sprintf("%.40q", text), "give a whole number that is not negative")
 	}
 	return n, nil
 }

@@ -155,14 +155,21 @@ func (p *poll) done(err error, o *outcome) {
 	})
 }
 
-// watch calls gone when the client closes the connection. A client that sends something
-// instead is not watched any more.
+// watch calls gone when the client closes the connection, or has sent mostIgnored bytes: it
+// waits for no answer.
 func watch(conn net.Conn, gone func()) {
-	var b [1]byte
-	if _, err := conn.Read(b[:]); err != nil {
-		gone()
+	var b [64]byte
+	for left := mostIgnored; left > 0; {
+		n, err := conn.Read(b[:])
+		if left -= n; err != nil {
+			break
+		}
 	}
+	gone()
 }
+
+// mostIgnored is how many bytes of a client that waits are read and thrown away.
+const mostIgnored = 64 << 10
 
 // bare writes an answer to a connection, and says that the connection is closed behind it.
 type bare struct {

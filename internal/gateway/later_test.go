@@ -33,6 +33,10 @@ func TestLongWaits(t *testing.T) {
 	parked(1)
 	require.NoError(t, leaves.Close())
 	parked(0)
+	impatient := get(poll, "")
+	parked(1)
+	require.NoError(t, impatient.send("GET /livez HTTP/1.1\n").Close())
+	parked(0)
 
 	short := get("/v1/orders/A?submission=1&wait=50ms", "")
 	a := short.answer()

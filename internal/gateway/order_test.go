@@ -72,6 +72,28 @@ func TestTheBodyNamesASubmissionWithoutAKey(t *testing.T) {
 	require.Equal(t, 1, r.stored())
 }
 
+// TestARepeatedPOSTBehindAnotherKey is the same submission still: the order exists.
+func TestARepeatedPOSTBehindAnotherKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, key := range []string{"1", "2", "1"} {
+		want := http.StatusCreated
+		if i == 2 {
+			want = http.StatusOK
+		}
+		a := r.do("POST", "/v1/orders", body("A"), headerKey, key)
+		require.Equal(t, want, a.status, a.text)
+		if want == http.StatusCreated {
+			r.settle(1)
+			require.Eventually(t, func() bool {
+				_ = r.worker.Trimmer.Trim(t.Context())
+				room, err := r.worker.Census.Room(t.Context())
+				return err == nil && room.Msgs == 0
+			}, patience, time.Millisecond)
+		}
+	}
+}
+
 // TestAClientSeesItsOwnOrders, and learns nothing of others.
 func TestAClientSeesItsOwnOrders(t *testing.T) {
 	t.Parallel()

@@ -101,9 +101,12 @@ func (s *Server) open(media string, answer func() (int, []byte)) http.HandlerFun
 		status, body := answer()
 		w.Header().Set("Content-Type", media)
 		w.Header().Set("Cache-Control", "no-store")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
+		c := &call{Request: r, w: w, control: http.NewResponseController(w), s: s}
+		c.restEnds() // net/http reads the body that nobody asked for before it answers
+		c.deadline()
 		w.WriteHeader(status)
 		_, _ = w.Write(body) // the client is gone
+		c.rest()
 	}
 }
 

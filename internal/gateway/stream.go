@@ -48,6 +48,9 @@ type lineReader struct {
 // next ones are read. The status of the answer says nothing: each line has its own.
 func (c *call) submitLines(like door.Order, key string) error {
 	_ = c.control.EnableFullDuplex()
+	// In full duplex net/http reads no rest of the body: where a stream ends early, it would
+	// take the rest for another request.
+	c.w.Header().Set("Connection", "close")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context())) // a read that fails ends the request's own
 	r := &lineReader{call: c, like: like, key: key, in: bufio.NewReaderSize(c.Body, 64<<10), read: make(chan line, aheadLines), room: semaphore.NewWeighted(aheadBytes)}
 	endRead := func() { _ = c.control.SetReadDeadline(time.Now()) }
@@ -91,7 +94,7 @@ func (c *call) submitLines(like door.Order, key string) error {
 func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, more bool) {
 	p := l.wrong
 	if p == nil && err != nil {
-		p = storing(err, r.OrderNo, l.order.ID)
+		p = c.storing(err, r.OrderNo, l.order.ID)
 	}
 	endSpan(l.span, r, p)
 	if p != nil {

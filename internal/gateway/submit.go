@@ -57,7 +57,7 @@ func (c *call) store(o door.Order) error {
 	span := c.traced(&o)
 	r, err := c.s.door.Submit(ctx, o)
 	if err != nil {
-		p := storing(err, r.OrderNo, o.ID)
+		p := c.storing(err, r.OrderNo, o.ID)
 		endSpan(span, r, p)
 		c.s.metrics.Submitted(p.name())
 		return p
