@@ -9,8 +9,6 @@ import (
 // dialect describes the syntax of a CSV file.
 type dialect struct {
 	comma rune
-	// crlf: lines end in CR LF.
-	crlf bool
 	// sep: the file begins with Excel's sep= line.
 	sep bool
 }
@@ -36,7 +34,6 @@ func detect(r *bufio.Reader, given rune) (dialect, error) {
 	d := dialect{comma: given}
 	start := strings.TrimLeft(string(head), "\r\n")
 	line, _, _ := strings.Cut(start, "\n")
-	d.crlf = strings.HasSuffix(line, "\r")
 	line = strings.TrimSuffix(line, "\r")
 	if sep, ok := cutPrefixFold(strings.Trim(line, `"`), "sep="); ok && len(start) == len(head) && len([]rune(sep)) == 1 {
 		d.sep = true

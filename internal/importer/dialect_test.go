@@ -113,6 +113,29 @@ func TestCellsOfManyLines(t *testing.T) {
 	require.Contains(t, refusals(t, f), `orders.csv:6:3: column timeout: "soon" is not a whole number`)
 }
 
+// TestFirstLineEndDecides: CR alone ends lines if the first line ends in it. Inside quotes
+// it belongs to the cell, as other line ends do.
+func TestFirstLineEndDecides(t *testing.T) {
+	const first, second = `{"order_no":"A-1","timeout":30,"note":"x"}`, `{"order_no":"A-2","timeout":30,"note":"y"}`
+	for content, want := range map[string][]string{
+		"order_no,timeout,note\rA-1,30,\"a\rb\"\rA-2,30,y\r":                    {`{"order_no":"A-1","timeout":30,"note":"a\rb"}`, second},
+		"order_no,timeout,note\rA-1,30,\"a\nb\"\rA-2,30,y":                      {`{"order_no":"A-1","timeout":30,"note":"a\nb"}`, second},
+		"order_no,timeout,note\rA-1,30,\"\"\"\r\nb\"\rA-2,30,y":                 {`{"order_no":"A-1","timeout":30,"note":"\"\r\nb"}`, second},
+		"order_no,timeout,\"the\nnote\"\rA-1,30,x\r":                            {`{"order_no":"A-1","timeout":30,"the\nnote":"x"}`},
+		"order_no,timeout,\"the\rnote\"\nA-1,30,x\n":                            {`{"order_no":"A-1","timeout":30,"the\rnote":"x"}`},
+		"order_no,timeout,note\rA-1,30,x\nA-2,30,y\n":                           {first, second},
+		"order_no,timeout,note\rA-1,30,x\r\nA-2,30,y\r\n":                       {first, second},
+		"sep=;\rorder_no;timeout;note\rA-1;30;x\rA-2;30;y\r":                    {first, second},
+		strings.Replace(first, "x", `5\"`, 1) + "\r" + second + "\r":            {strings.Replace(first, "x", `5\"`, 1), second},
+		"order_no,timeout,note\nA-1,30,\"a\rb\"\nA-2,30,c\rd\n":                 {`{"order_no":"A-1","timeout":30,"note":"a\rb"}`, `{"order_no":"A-2","timeout":30,"note":"c\rd"}`},
+		"order_no,timeout,note\r" + strings.Repeat("\r", 70_000) + "A-1,30,x\n": {first},
+	} {
+		_, got := bodies(t, openText(t, content))
+		require.Equal(t, want, got, "%.200q", content)
+	}
+	require.Contains(t, refusals(t, openText(t, "order_no,timeout\rA-1,30\r\nA-2,30\r\nA-3,soon\r\n")), "orders.csv:4:2: column timeout", "CR LF ends one line")
+}
+
 func TestWhatIsNoTable(t *testing.T) {
 	for content, want := range map[string]string{
 		"":                            "orders.csv:1: the file is empty",

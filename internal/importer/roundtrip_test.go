@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 	parts := []string{"a", "\r", "\n", "\r\n", "\"", "'", "=", "+", "-", "@", "＝", "－", ",", ";", "\t", " ", "1", "\\.", "é", "(", ""}
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 12))
-		comma, end := []string{",", ";", "\t"}[r.IntN(3)], []string{"\n", "\r\n"}[r.IntN(2)]
+		comma, end := []string{",", ";", "\t"}[r.IntN(3)], []string{"\n", "\r\n", "\r"}[r.IntN(3)]
 		cell := func() string {
 			var b strings.Builder
 			for range r.IntN(6) {
@@ -74,12 +74,14 @@ func TestRoundTrip(t *testing.T) {
 
 // TestQuotedLineEndsArriveInPieces: a line end inside quotes may be cut anywhere.
 func TestQuotedLineEndsArriveInPieces(t *testing.T) {
-	content := "order_no,timeout,note\r\nA-1,30,\"a\r\nb\r\r\nc\nd\r\"\r\nA-2,30,x\r\n"
-	for n := 1; n < 12; n++ {
-		f, err := Open(&pieces{newReader([]byte(content)), n}, Options{File: "x"})
-		require.NoError(t, err)
-		rows := rowsOf(t, f)
-		require.Equal(t, "a\r\nb\r\r\nc\nd\r", rows[0].Cells[2])
-		require.Equal(t, "x", rows[1].Cells[2])
+	for _, end := range []string{"\r\n", "\r"} {
+		content := strings.ReplaceAll("order_no,timeout,note|A-1,30,\"a\r\nb\r\r\nc\nd\r\"|A-2,30,x|", "|", end)
+		for n := 1; n < 12; n++ {
+			f, err := Open(&pieces{newReader([]byte(content)), n}, Options{File: "x"})
+			require.NoError(t, err)
+			rows := rowsOf(t, f)
+			require.Equal(t, "a\r\nb\r\r\nc\nd\r", rows[0].Cells[2])
+			require.Equal(t, "x", rows[1].Cells[2])
+		}
 	}
 }

@@ -150,7 +150,7 @@ func (t *table) cellError(rec record, bad *cellError) *RowError {
 	line := rec.line
 	if t.format == FormatCSV {
 		for _, cell := range rec.cells[:i] {
-			line += strings.Count(cell, "\n")
+			line += t.linesIn(cell)
 		}
 	}
 	return &RowError{File: t.file, Sheet: t.sheet, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field, or: bad.or}

@@ -9,12 +9,16 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// TestOldMac: lines that end in CR alone are lines.
+// TestOldMac: lines that end in CR alone are lines, and are counted inside quotes, too.
 func TestOldMac(t *testing.T) {
 	content := strings.ReplaceAll(joined("order_no;timeout;item", "A-1;30;\"a\nb\"", "A-2;soon;x"), "\n", "\r")
 	require.Contains(t, refusals(t, openText(t, content)), "orders.csv:4:2: column timeout")
+	require.Contains(t, refusals(t, openText(t, "sep=;\rorder_no;\"a\rb\r\nc\";timeout\r\rA-1;\"a\rb\";soon\r")), "orders.csv:7:3: column timeout")
+	require.Contains(t, refusals(t, openText(t, "order_no;note;timeout\rA-1;\"a\rb\";30\rA-2;\"x\"y;30\r")), "orders.csv:4:")
+	s, _ := bodies(t, openText(t, "order_no;note;timeout\rA-1;\"a\rb\";30\r\rA-2;\"\r\";30\r;\" \r \"\r"))
+	require.Equal(t, 2, s.Blank)
 	_, got := bodies(t, openText(t, strings.Replace(content, "soon", "30", 1)))
-	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"item":"a\nb"}`, `{"order_no":"A-2","timeout":30,"item":"x"}`}, got)
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"item":"a\rb"}`, `{"order_no":"A-2","timeout":30,"item":"x"}`}, got)
 	_, got = bodies(t, openText(t, oneOrder+"\r"+strings.Replace(oneOrder, "A-1", "A-2", 1)+"\r"))
 	require.Len(t, got, 2)
 }

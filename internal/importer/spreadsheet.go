@@ -103,10 +103,7 @@ func (f *File) newSheet(w io.Writer) (*sheet, error) {
 	out, t := &sheet{w: bufio.NewWriterSize(w, 64<<10), end: "\n"}, f.head
 	out.csv = csv.NewWriter(&out.row)
 	if t.format == FormatCSV {
-		out.csv.Comma = t.dialect.comma
-		if t.dialect.crlf {
-			out.end = "\r\n"
-		}
+		out.csv.Comma, out.end = t.dialect.comma, t.end
 	}
 	if encoding, _ := t.text.encoding(); t.text.bom || encoding != UTF8 {
 		if _, err := out.w.Write(utf8BOM); err != nil {

@@ -40,7 +40,10 @@ type table struct {
 	// For CSV.
 	csv     *csv.Reader
 	dialect dialect
-	skipped int // lines before the header: Excel's sep=
+	end     string // of the lines
+	// skipped counts the lines so far that encoding/csv does not: Excel's sep=, and those
+	// that end in CR inside quotes.
+	skipped int
 	// ours says that the file is a results file, whose cells [EscapeFormula] wrote.
 	ours bool
 
@@ -146,12 +149,12 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1, ending: &ending{r: decoded}}
 	head := bufio.NewReaderSize(t.ending, 64<<10)
 	start, _ := head.Peek(head.Size())
-	if bytes.IndexByte(start, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0 { // line ends of old Macs
-		head = bufio.NewReaderSize(crReader{head}, 64<<10)
-		start, _ = head.Peek(head.Size())
-	}
 	if t.format == FormatAuto || t.format == "" {
 		t.format = formatOf(start)
+	}
+	if t.end = lineEnd(start, t.format); t.end == "\r" {
+		head = bufio.NewReaderSize(&crReader{r: head, format: t.format}, 64<<10)
+		start, _ = head.Peek(head.Size())
 	}
 	if t.format == FormatNDJSON {
 		if line := whyNotNDJSON(start); line != "" {
@@ -214,18 +217,53 @@ func (t *table) unended() int {
 	return t.last
 }
 
-// crReader converts CR line ends, which old Macs wrote, to LF.
-type crReader struct{ r io.Reader }
-
-// Read implements io.Reader.
-func (m crReader) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	for i, b := range p[:n] {
-		if b == '\r' {
-			p[i] = '\n'
+// lineEnd returns the line end of a text that begins like this: LF, CR LF, or CR alone,
+// which old Macs wrote. The first line end decides. In CSV, those inside quotes belong to
+// their cells. NDJSON has none inside quotes.
+func lineEnd(start []byte, format Format) string {
+	quoted := false
+	for i, b := range start {
+		switch {
+		case b == '"' && format == FormatCSV:
+			quoted = !quoted
+		case b == '\n' && !quoted:
+			return "\n"
+		case b == '\r' && !quoted:
+			if bytes.HasPrefix(start[i+1:], []byte{'\n'}) {
+				return "\r\n"
+			}
+			return "\r"
 		}
 	}
-	return n, err
+	return "\n"
+}
+
+// crReader converts CR line ends to LF. It leaves the CR inside a cell's quotes.
+type crReader struct {
+	r      io.Reader
+	format Format
+	quoted bool // after an odd number of quotes
+	cr     bool // the last byte was a line end CR
+}
+
+// Read implements io.Reader.
+func (m *crReader) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	out := p[:0]
+	for _, b := range p[:n] {
+		after := m.cr
+		m.cr = b == '\r' && !m.quoted
+		switch {
+		case b == '"' && m.format == FormatCSV:
+			m.quoted = !m.quoted
+		case b == '\n' && after: // programs that add lines may end them in CR LF, which is one line end
+			continue
+		case m.cr:
+			b = '\n'
+		}
+		out = append(out, b)
+	}
+	return len(out), err
 }
 
 // formatOf tells JSON from CSV. It takes a JSON array for NDJSON, whose reader then
@@ -267,7 +305,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 		return fmt.Errorf("%s:1: %w", t.file, err)
 	}
 	if t.dialect.sep {
-		t.skipped = 1
+		t.skipped, t.nextLine = 1, 2
 	}
 	t.limit = &rowLimit{r: &quotedEnds{r: head}, left: maxRow}
 	t.csv = csv.NewReader(t.limit)
@@ -279,7 +317,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	case err != nil:
 		return t.csvError(err)
 	}
-	t.named = t.advance(t.header) + t.skipped
+	t.named = t.advance(t.header)
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
 	t.ours = slices.Contains(t.header, resultColumns[0])
 	return nil
@@ -288,11 +326,28 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 // advance notes where the record read last ends and returns its first line.
 func (t *table) advance(cells []string) int {
 	line, _ := t.csv.FieldPos(0)
+	line += t.skipped
 	last := len(cells) - 1
 	end, _ := t.csv.FieldPos(last)
-	t.nextLine = end + strings.Count(cells[last], "\n") + 1
+	if t.end == "\r" {
+		for _, cell := range cells {
+			t.skipped += loneCRs(cell)
+		}
+	}
+	t.nextLine = end + t.skipped + strings.Count(cells[last], "\n") + 1
 	return line
 }
+
+// linesIn counts the line ends in a cell.
+func (t *table) linesIn(cell string) int {
+	n := strings.Count(cell, "\n")
+	if t.end == "\r" {
+		n += loneCRs(cell)
+	}
+	return n
+}
+
+func loneCRs(cell string) int { return strings.Count(cell, "\r") - strings.Count(cell, "\r\n") }
 
 // next reads one row. An error ends the file: io.EOF, a *RowError if further rows
 // cannot be told apart, or a read error.
@@ -322,7 +377,7 @@ func (t *table) next() (record, error) {
 				cells[i] = unescapeFormula(cells[i])
 			}
 		}
-		rec := record{number: t.number, line: line + t.skipped, cells: cells}
+		rec := record{number: t.number, line: line, cells: cells}
 		t.last = rec.line
 		if len(cells) != len(t.header) {
 			rec.bad = &RowError{File: t.file, Line: rec.line, Code: CodeCells,
@@ -392,7 +447,7 @@ func (t *table) csvError(err error) error {
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	case errors.Is(err, errRowTooLong):
-		return &RowError{File: t.file, Line: t.nextLine + t.skipped, Code: CodeQuote, Err: errRowTooLong}
+		return &RowError{File: t.file, Line: t.nextLine, Code: CodeQuote, Err: errRowTooLong}
 	case !errors.As(err, &parse):
 		return fmt.Errorf("%s: %w", t.file, err)
 	}
