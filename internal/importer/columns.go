@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -257,11 +259,30 @@ func (l *layout) checkTimeout() error {
 // similar name if there is one.
 func (l *layout) renameHint(field string) string {
 	for _, c := range l.columns {
-		if !c.skip && letters(c.header) == letters(field) {
-			return "--rename " + shellWord(c.header+"="+field) + " takes that one"
+		if flag := nameFlag("--rename", c.header, field); flag != "" && !c.skip && letters(c.header) == letters(field) {
+			return flag + " takes that one"
 		}
 	}
 	return "--rename COLUMN=" + field + " says which one it is"
+}
+
+// renameFlags returns the flags of enqueue that give the column another name and keep its
+// type.
+func (c *column) renameFlags() string {
+	flags := nameFlag("--rename", c.header, "NEW_NAME")
+	if flags != "" && c.typ != TypeString {
+		flags += " --type NEW_NAME=" + string(c.typ)
+	}
+	return flags
+}
+
+// nameFlag returns a flag with NAME=VALUE as a shell takes it. It returns "" for a name that
+// no flag can have, because its name ends at the first =, and for one that nobody can read.
+func nameFlag(flag, name, value string) string {
+	if strings.Contains(name, "=") || len(name) > maxQuoted {
+		return ""
+	}
+	return flag + " " + shellWord(name+"="+value)
 }
 
 // listed joins names for a message, at most 20.
@@ -292,10 +313,34 @@ func (l *layout) find(field string) int {
 	return 1 + slices.IndexFunc(l.columns, func(c column) bool { return !c.skip && c.field == field })
 }
 
+// quotedName matches a name that package order quotes in a path.
+var quotedName = regexp.MustCompile(`\["(?:[^"\\]|\\.)*"\]`)
+
+// fieldOf returns the dotted name of a path of package order: ship.to place for
+// ship["to place"].
+func fieldOf(path string) string {
+	return strings.TrimPrefix(quotedName.ReplaceAllStringFunc(path, func(part string) string {
+		name, _ := strconv.Unquote(part[1 : len(part)-1]) // package order quoted it
+		return "." + name
+	}), ".")
+}
+
+// columnOf returns the column of a path, or the first column inside the object that the
+// path names, or nil.
+func (l *layout) columnOf(path string) *column {
+	field := fieldOf(path)
+	for i := range l.columns {
+		if c := &l.columns[i]; !c.skip && (c.field == field || strings.HasPrefix(c.field, field+".")) {
+			return c
+		}
+	}
+	return nil
+}
+
 // findAround returns the column of a path, or of the nearest value around it; 0 = there is
 // none.
 func (l *layout) findAround(path string) int {
-	for ; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
+	for path = fieldOf(path); path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if column := l.find(path); column > 0 {
 			return column
 		}

@@ -76,6 +76,14 @@ func TestCellsRefused(t *testing.T) {
 	require.Contains(t, refusals(t, openText(t, `{"order_no":"1.2E+12","timeout":30}`)), "orders.csv:1: column order_no: \"1.2E+12\" is a number")
 }
 
+// TestNamesThatPathsQuote: an error of the signing rules names the column, whatever its name
+// is.
+func TestNamesThatPathsQuote(t *testing.T) {
+	require.Contains(t, refusals(t, openText(t, "order_no,timeout,Net price:number,to.Zip code:number\nA-1,30,9007199254740993,1\nA-2,30,1,9007199254740993\n")),
+		"orders.csv:2:3: column Net price: ")
+	require.Contains(t, refusals(t, openText(t, "order_no,timeout,to.Zip code:number\nA-1,30,9007199254740993\n")), "orders.csv:2:3: column to.Zip code: ")
+}
+
 func TestMappingRefused(t *testing.T) {
 	const content = "order_no,timeout,a\nA,30,x\n"
 	for want, m := range map[string]Mapping{

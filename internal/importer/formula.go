@@ -45,24 +45,28 @@ func (l *layout) formulas(cells []string, warnings []order.Warning) []order.Warn
 // Meaning says what a kind of warning is, what it means, and what helps. flags says
 // whether to name the flags of enqueue.
 func (k *WarningKind) Meaning(format Format, flags bool) (what, advice string) {
-	flag := func(text string, args ...any) string {
-		if !flags || !format.hasColumns() {
+	try := func(flag string) string {
+		if !flags || !format.hasColumns() || flag == "" {
 			return ""
 		}
-		return " (" + fmt.Sprintf(text, args...) + ")"
+		return " (" + flag + ")"
+	}
+	rename, send := "", ""
+	if k.column != nil {
+		rename, send = k.column.renameFlags(), nameFlag("--type", k.column.field, string(TypeString))
 	}
 	what, cure := "", ""
 	switch k.Code {
 	case WarnFormula:
 		return "cells that a spreadsheet would run as formulas", "They are sent as the text that they are; if nobody meant that, correct them where the file comes from."
 	case order.WarnNull:
-		what, cure = "fields that are null", "leave such fields out"+flag("--empty omit")
+		what, cure = "fields that are null", "leave such fields out"+try("--empty omit")
 	case order.WarnName:
-		what, cure = "field names with other characters than a-z, 0-9 and _", "use other names"+flag("--rename '%s=NEW_NAME'", k.Fields[0])
+		what, cure = "field names with other characters than a-z, 0-9 and _", "use other names"+try(rename)
 	case order.WarnUnsorted:
 		what, cure = "nested fields whose names are not in alphabetical order", "put them in that order"
 	case order.WarnExponent:
-		what, cure = "numbers with an exponent such as 1e+21", "send them as text"+flag("--type '%s=string'", k.Fields[0])
+		what, cure = "numbers with an exponent such as 1e+21", "send them as text"+try(send)
 	}
 	return what, "They are sent as they are;\n         if the API answers that the signature is wrong, " + cure + "."
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 )
 
@@ -147,14 +148,15 @@ func questionError(field, cell string, code Code) error {
 	return &advised{what, ". If it is right as it is: --accept " + shellWord(field+"="+string(code))}
 }
 
-// shellWord quotes a word for a shell if necessary.
+// shellWord quotes a word for a shell if necessary. It leaves = and letters beyond ASCII
+// without quotes, which books.ShellWord does not.
 func shellWord(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool {
 		return r != '_' && r != '=' && r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}) < 0 {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return books.ShellWord(s)
 }
 
 // padded returns the error of an order number with spaces around it.

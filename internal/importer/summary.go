@@ -169,6 +169,9 @@ type WarningKind struct {
 	MoreFields bool     `json:"more_fields,omitempty"`
 
 	row int // the last row counted
+	// column is the first column with this warning; nil = a constant or a part of a cell
+	// has it, or a line of NDJSON.
+	column *column
 }
 
 const (
@@ -179,7 +182,7 @@ const (
 func (s *Summary) warn(t *table, row *Row) {
 	s.Warnings += len(row.Warnings)
 	for _, w := range row.Warnings {
-		s.kind(w.Code, row).add(w.Path, row.Number)
+		s.kind(w.Code, row).add(w.Path, row.Number, t.layout)
 		if len(s.Examples) < maxExamples {
 			s.Examples = append(s.Examples, fmt.Sprintf("%s: %s", t.place(row.Line), w))
 		}
@@ -195,7 +198,7 @@ func (s *Summary) kind(code order.WarningCode, row *Row) *WarningKind {
 	return &s.WarningKinds[at]
 }
 
-func (k *WarningKind) add(field string, row int) {
+func (k *WarningKind) add(field string, row int, l *layout) {
 	if k.row != row {
 		k.row = row
 		k.Rows++
@@ -203,7 +206,9 @@ func (k *WarningKind) add(field string, row int) {
 	switch {
 	case slices.Contains(k.Fields, field):
 	case len(k.Fields) < maxFields:
-		k.Fields = append(k.Fields, field)
+		if k.Fields = append(k.Fields, field); k.column == nil && l != nil {
+			k.column = l.columnOf(field)
+		}
 	default:
 		k.MoreFields = true
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -225,9 +226,37 @@ func TestWarningsAreSummedUp(t *testing.T) {
 	got := run(t, nil, b.String(), "-", "--dry-run")
 	require.Equal(t, program.ExitDone, got.code, got.errOut)
 	require.Contains(t, got.out, "    1000 rows have field names with other characters than a-z, 0-9 and _: Artikel, Menge (first in line 2). They are sent as they are;\n"+
-		"         if the API answers that the signature is wrong, use other names (--rename 'Artikel=NEW_NAME').\n")
+		"         if the API answers that the signature is wrong, use other names (--rename Artikel=NEW_NAME).\n")
 	require.Contains(t, got.out, "       1 rows have numbers with an exponent such as 1e+21: n (first in line 702).")
 	require.Less(t, strings.Count(got.out, "\n"), 12)
+}
+
+// TestProposedRenames: what the summary proposes about a name can be pasted into a shell.
+func TestProposedRenames(t *testing.T) {
+	for header, want := range map[string]string{
+		"Ship To":              `--rename 'Ship To=NEW_NAME'`,
+		"Art.Nr":               `--rename Art.Nr=NEW_NAME`,
+		"customer.Ship To.Zip": `--rename 'customer.Ship To.Zip=NEW_NAME'`,
+		"Menge Stk:int":        `--rename 'Menge Stk:int=NEW_NAME' --type NEW_NAME=int`,
+		"\"Ship\nTo's\"":       `--rename $'Ship\x0aTo\'s=NEW_NAME'`,
+		"A=B":                  "",
+	} {
+		content := "order_no,timeout," + header + "\nA-1,30,1\n"
+		got := run(t, nil, content, "-", "--dry-run")
+		require.Equal(t, program.ExitDone, got.code, got.errOut)
+		if want == "" {
+			require.Contains(t, got.out, "use other names.")
+			continue
+		}
+		require.Contains(t, got.out, "use other names ("+want+").\n")
+		words, err := exec.CommandContext(t.Context(), "bash", "-c", `printf '%s\0' `+strings.ReplaceAll(want, "NEW_NAME", "new_name")).Output()
+		require.NoError(t, err)
+		flags := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
+		got = run(t, nil, content, append([]string{"-", "--dry-run"}, flags...)...)
+		require.Equal(t, program.ExitDone, got.code, got.errOut)
+		require.NotContains(t, got.out, "field names with other characters")
+		require.Contains(t, got.out, `"new_name":`)
+	}
 }
 
 // TestProgressLines: an import that takes a while says how far it is.
