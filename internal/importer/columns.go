@@ -131,7 +131,7 @@ func readColumn(header string, m Mapping) (column, error) {
 			return c, err
 		}
 		if to, ok := m.Rename[c.field]; ok {
-			return c, fmt.Errorf("rename: write the column's whole name, %q, to call it %q", header, to)
+			return c, fmt.Errorf("rename: write the column's whole name, %q, to call it %q", clip(header), to)
 		}
 	}
 	switch t, ok := m.Types[c.field]; {
@@ -153,9 +153,9 @@ func (l *layout) check(i int, c column, seen map[string]int) error {
 	case strings.TrimSpace(c.header) == "":
 		return errors.New("the column has no name; give it one or remove it")
 	case strings.TrimSpace(c.header) != c.header:
-		return fmt.Errorf("the column's name %q is padded with spaces; remove them", c.header)
+		return fmt.Errorf("the column's name %q is padded with spaces; remove them", clip(c.header))
 	case twice:
-		return fmt.Errorf("the name %q is taken by column %d already", c.header, first+1)
+		return fmt.Errorf("the name %q is taken by column %d already", clip(c.header), first+1)
 	case c.header == notBeforeColumn:
 		l.notBefore = i + 1
 		return nil
@@ -181,13 +181,13 @@ func (l *layout) place(field string, leaf *node) error {
 	}
 	for i, part := range parts {
 		if part == "" {
-			return fmt.Errorf("the name %q has an empty part; dots nest objects", field)
+			return fmt.Errorf("the name %q has an empty part; dots nest objects", clip(field))
 		}
 		known := parent.index[part]
 		last := i == len(parts)-1
 		switch {
 		case known != nil && (last || known.members == nil):
-			return fmt.Errorf("the field %s is there twice", strings.Join(parts[:i+1], "."))
+			return fmt.Errorf("the field %s is there twice", clip(strings.Join(parts[:i+1], ".")))
 		case known != nil:
 			parent = known
 			continue
@@ -198,7 +198,7 @@ func (l *layout) place(field string, leaf *node) error {
 		}
 		key, err := jsontext.AppendQuote(nil, part)
 		if err != nil {
-			return fmt.Errorf("the name %q is not valid UTF-8; save the file as UTF-8 or name its encoding (--encoding)", field)
+			return fmt.Errorf("the name %q is not valid UTF-8; save the file as UTF-8 or name its encoding (--encoding)", clip(field))
 		}
 		n.key = append(key, ':')
 		if parent.index == nil {
@@ -285,13 +285,21 @@ func nameFlag(flag, name, value string) string {
 	return flag + " " + shellWord(name+"="+value)
 }
 
-// listed joins names for a message, at most 20.
+// listed joins names for a message: at most 20, and about 400 bytes.
 func listed(names []string) string {
-	const most = 20
-	if len(names) <= most {
-		return strings.Join(names, ", ")
+	const most, room = 20, 400
+	var b strings.Builder
+	for i, name := range names {
+		if i == most || b.Len() > room {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(clip(name))
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return b.String()
 }
 
 // madeOrderNo is the node.column of an order number that the template makes.

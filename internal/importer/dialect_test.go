@@ -163,6 +163,32 @@ func TestWhatIsNoTable(t *testing.T) {
 	}
 }
 
+// TestLongNames: a first line that is no header does not make a message of its length.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("x", 900_000)
+	for content, want := range map[string]string{
+		long + "\n":                                     "there is no column order_no among " + long[:80] + "…; --rename COLUMN=order_no",
+		" " + long + "\n":                               "is padded with spaces",
+		long + "," + long + "\n":                        "is taken by column 1",
+		long + "," + long + ":int\n":                    "… is there twice",
+		"order_no,a.." + long + "\n":                    "has an empty part",
+		"order_no,timeout," + long + "\xff\n":           "is not valid UTF-8",
+		"order_no,timeout," + long + ":integer\n":       "is none of the types",
+		"order_no,timeout,n:" + long + "\n":             "is none of the types",
+		"order_no,timeout," + long + ":int\nA-1,30,x\n": `…: "x" is not a whole number`,
+	} {
+		got := refusals(t, openText(t, content, func(o *Options) { o.Encoding = UTF8 }))
+		require.Contains(t, got, want, "%.40q", content)
+		require.Less(t, len(got), 600, "%.40q", content)
+	}
+	names := make([]string, 300)
+	for i := range names {
+		names[i] = strings.Repeat("n", 30)
+	}
+	require.Equal(t, strings.Repeat(names[0]+", ", 12)+names[0]+" and 287 more", listed(names))
+	require.Equal(t, "a, b", listed([]string{"a", "b"}))
+}
+
 // TestQuoteNeverClosed does not read the rest of a large file into memory.
 func TestQuoteNeverClosed(t *testing.T) {
 	content := "order_no,timeout\nA-1,30\nA-2,\"30\n" + strings.Repeat("A-3,30\n", 1<<20)

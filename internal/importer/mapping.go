@@ -197,7 +197,7 @@ func splitType(text string) (name string, t Type, err error) {
 	}
 	name, t = text[:at], Type(text[at+1:])
 	if !slices.Contains(types, t) {
-		return "", "", fmt.Errorf("%q: %q is none of the types %s; give the column another name with --rename if the colon belongs to it", text, t, typeList())
+		return "", "", fmt.Errorf("%q: %q is none of the types %s; give the column another name with --rename if the colon belongs to it", clip(text), clip(string(t)), typeList())
 	}
 	return name, t, nil
 }

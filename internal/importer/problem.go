@@ -100,7 +100,7 @@ func (t *table) place(line int) string { return place(t.file, t.sheet, line, 0) 
 // Message returns the error without its position.
 func (e *RowError) Message() string {
 	if e.Name != "" && !strings.HasPrefix(e.Err.Error(), e.Name+":") {
-		return "column " + e.Name + ": " + e.Err.Error()
+		return "column " + clip(e.Name) + ": " + e.Err.Error()
 	}
 	return e.Err.Error()
 }
