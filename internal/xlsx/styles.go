@@ -48,14 +48,23 @@ func builtinDate(id string) bool {
 	return ok && (n >= 14 && n <= 22 || n >= 27 && n <= 36 || n >= 45 && n <= 47 || n >= 50 && n <= 58)
 }
 
-// literal matches what a format code shows as it is, and what is about colours, currencies
-// and conditions.
-var literal = regexp.MustCompile(`"[^"]*"|\\.|_.|\*.|\[[^\]hHmMsS][^\]]*\]`)
+// literal matches what a format code shows as it is, and what is in brackets: colours,
+// currencies, conditions, and elapsed time.
+var literal = regexp.MustCompile(`"[^"]*"|\\.|_.|\*.|\[[^\]]*\]`)
+
+// elapsed matches the brackets of elapsed time, such as [h] and [mm].
+var elapsed = regexp.MustCompile(`^\[([hH]+|[mM]+|[sS]+)\]$`)
 
 // readFormat reads a format code such as "dd.mm.yyyy" or "00000000". Its first section is
 // that of positive numbers.
 func readFormat(code string) format {
-	code, _, _ = strings.Cut(literal.ReplaceAllString(code, ""), ";")
+	code = literal.ReplaceAllStringFunc(code, func(part string) string {
+		if elapsed.MatchString(part) {
+			return part
+		}
+		return ""
+	})
+	code, _, _ = strings.Cut(code, ";")
 	switch {
 	case strings.EqualFold(code, "General"):
 		return format{}

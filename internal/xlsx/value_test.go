@@ -88,6 +88,8 @@ func TestFormats(t *testing.T) {
 	for code, want := range map[string]format{
 		"General": {}, "0": {}, "0.00": {}, "#,##0.00": {}, `#,##0 "Std";[Red]-#,##0`: {}, `0.00\ "€"`: {}, "[$€-407] #,##0": {}, "@": {}, "_-* #,##0_-": {}, "0%": {},
 		"dd.mm.yyyy": {date: true}, "m/d/yy": {date: true}, "[h]:mm": {date: true}, "[$-407]d. mmmm yyyy": {date: true}, "[Red]yyyy": {date: true}, "hh:mm:ss": {date: true},
+		"[Magenta]0.00": {}, "[magenta]#,##0": {}, "[>=100][Magenta]0;[Red]0": {}, "[hm]0": {}, `"[h]"0`: {}, "[Magenta]0000": {digits: 4},
+		"[hh]:mm": {date: true}, "[M]": {date: true}, "[SSS].00": {date: true}, "[Magenta]dd.mm.": {date: true},
 		"00000000": {digits: 8}, `"ORD-"0000`: {digits: 4},
 	} {
 		require.Equal(t, want, readFormat(code), code)
