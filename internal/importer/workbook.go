@@ -201,7 +201,7 @@ func (c *column) questionOfKind(kind xlsx.Kind, isOrderNo bool) Code {
 
 // questionOfCell returns the error of a question about a cell that is no text.
 func questionOfCell(field, cell string, kind xlsx.Kind, code Code) error {
-	what := cell
+	what := clip(cell)
 	switch {
 	case code == CodeError:
 		return questionError(field, cell, code)
@@ -223,7 +223,7 @@ func (c *column) checkKind(cell string, kind xlsx.Kind) *cellError {
 	case kind == xlsx.Uncalculated:
 		return &cellError{code: CodeUncalculated, field: c.field, err: errors.New("the formula has no value that a spreadsheet calculated after the last change; open the workbook in a spreadsheet, and save it")}
 	case kind == xlsx.Date && c.typ != TypeString:
-		return &cellError{code: CodeType, field: c.field, err: fmt.Errorf("%s is stored as a date, and the column is of type %s", cell, c.typ)}
+		return &cellError{code: CodeType, field: c.field, err: fmt.Errorf("%s is stored as a date, and the column is of type %s", clip(cell), c.typ)}
 	}
 	return nil
 }

@@ -291,19 +291,20 @@ func TestWorkbookRejectsKeepTheirQuestions(t *testing.T) {
 // with the same orders, or CSV.
 func TestWorkbookResults(t *testing.T) {
 	q := openQueue(t)
-	content := book(header, texts("A-1")+`<c><v>30</v></c>`+texts("=1+1"), texts("007", "30")+`<c><v>12.5</v></c>`, texts("A-3", "30")+`<c s="1"><v>46387</v></c>`).Bytes()
+	content := book(header, texts("A-1")+`<c><v>30</v></c>`+texts("=1+1"), texts("007", "30")+`<c><v>12.5</v></c>`, texts("A-3", "30")+`<c s="1"><v>46387</v></c>`,
+		texts("A-4", "30")+`<c t="d"><v>2026-01-02T00:00:00</v></c>`).Bytes()
 	f := openBytes(t, content, accepting("item", CodeDate))
 	s, err := f.Check(t.Context())
 	require.NoError(t, err)
 	done, err := f.Publish(t.Context(), q, s)
 	require.NoError(t, err)
-	require.Equal(t, 3, done.Stored)
-	work(t, q, 3, nil)
+	require.Equal(t, 4, done.Stored)
+	work(t, q, 4, nil)
 	for _, as := range []Format{FormatXLSX, FormatCSV} {
 		var out bytes.Buffer
 		tally, err := f.WriteResults(t.Context(), q, &out, as)
 		require.NoError(t, err)
-		require.Equal(t, Tally{"accepted": 3}, tally)
+		require.Equal(t, Tally{"accepted": 4}, tally)
 		require.True(t, f.IsResults(bytes.NewReader(out.Bytes())))
 		again := openBytes(t, out.Bytes(), accepting("item", CodeDate))
 		var numbers []string
@@ -312,7 +313,7 @@ func TestWorkbookResults(t *testing.T) {
 			numbers = append(numbers, row.OrderNo)
 			require.Equal(t, "accepted", row.Cells[3])
 		}
-		require.Equal(t, []string{"A-1", "007", "A-3"}, numbers)
+		require.Equal(t, []string{"A-1", "007", "A-3", "A-4"}, numbers)
 	}
 	require.False(t, f.IsResults(bytes.NewReader(content)))
 	imp, err := books.ReadImport(t.Context(), q, f.Batch)
@@ -322,7 +323,7 @@ func TestWorkbookResults(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, same.Close()) }()
 	rows := rowsOf(t, same)
-	require.Len(t, rows, 3)
+	require.Len(t, rows, 4)
 	require.ErrorContains(t, (&Summary{Rows: xlsx.MaxRows}).CheckRoom(FormatXLSX), "do not fit into a workbook's sheet")
 	require.NoError(t, (&Summary{Rows: xlsx.MaxRows}).CheckRoom(FormatCSV))
 }

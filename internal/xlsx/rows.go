@@ -454,7 +454,7 @@ func (r *Rows) add(column, style int, kind byte, has, formula bool) (err error) 
 		r.text = append(r.text, r.value...)
 	case kind == 'd':
 		is = Date
-		r.text = append(r.text, r.value...)
+		r.text = appendISODate(r.text, r.value)
 	default:
 		r.text = append(r.text, r.value...)
 		if kind == 't' {

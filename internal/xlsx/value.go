@@ -110,6 +110,14 @@ func clip(text []byte) string {
 // lastDay is 9999-12-31, behind which spreadsheets have no dates.
 const lastDay = 2958466
 
+// The forms of dates.
+const (
+	dateLayout     = "2006-01-02"
+	dateTimeLayout = "2006-01-02T15:04:05"
+	timeLayout     = "15:04:05"
+	millisLayout   = ".000" // behind a time that has them
+)
+
 // appendDate appends a stored date as ISO 8601: a date, a time of the first day, or both. A
 // number that is no date is what a spreadsheet shows then.
 func appendDate(dst, stored []byte, date1904 bool) ([]byte, Kind, error) {
@@ -132,32 +140,57 @@ func appendDate(dst, stored []byte, date1904 bool) ([]byte, Kind, error) {
 		epoch = epoch.AddDate(0, 0, 1) // 1900 has a 29th of February in spreadsheets, day 60
 	}
 	at := epoch.AddDate(0, 0, int(days)).Add(time.Duration(millis) * time.Millisecond)
-	layout := "2006-01-02"
+	layout := dateLayout
 	switch {
 	case days < 1:
-		layout = "15:04:05"
+		layout = timeLayout
 	case millis > 0:
-		layout = "2006-01-02T15:04:05"
+		layout = dateTimeLayout
 	}
 	if at.Nanosecond() > 0 {
-		layout += ".000"
+		layout += millisLayout
 	}
 	if days == 60 && !date1904 {
-		return at.AppendFormat(append(dst, "1900-02-29"...), layout[len("2006-01-02"):]), Date, nil
+		return at.AppendFormat(append(dst, "1900-02-29"...), layout[len(dateLayout):]), Date, nil
 	}
 	return at.AppendFormat(dst, layout), Date, nil
 }
 
+// appendISODate appends a date that is stored as ISO 8601 in the form that appendDate gives
+// to the same date. Results store it as a number, and a cell that reads differently then
+// would be another order. What has another form stays as it is.
+func appendISODate(dst, stored []byte) []byte {
+	at, layout, ok := readDate(string(stored))
+	if !ok {
+		return append(dst, stored...)
+	}
+	at = at.Truncate(time.Millisecond)
+	if layout == dateTimeLayout && at.Equal(at.Truncate(24*time.Hour)) {
+		layout = dateLayout
+	}
+	if at.Nanosecond() > 0 {
+		layout += millisLayout
+	}
+	return at.AppendFormat(dst, layout)
+}
+
+// readDate reads a date in one of the forms of appendDate, with any fraction of a second.
+func readDate(text string) (at time.Time, layout string, ok bool) {
+	for _, layout := range []string{dateLayout, dateTimeLayout, timeLayout} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, layout, true
+		}
+	}
+	return at, "", false
+}
+
 // serial returns the number of a date that appendDate wrote, by the calendar from 1900.
 func serial(text string) (float64, error) {
-	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04:05", "15:04:05"} {
-		at, err := time.Parse(layout, text) // with fractions of a second, too
-		if err != nil {
-			continue
-		}
-		if layout == "15:04:05" {
-			return at.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)).Hours() / 24, nil
-		}
+	at, layout, ok := readDate(text)
+	switch {
+	case ok && layout == timeLayout:
+		return at.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)).Hours() / 24, nil
+	case ok:
 		epoch := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 		n := (float64(at.Unix()-epoch.Unix()) + float64(at.Nanosecond())/1e9) / (24 * 60 * 60)
 		if n < 61 {

@@ -1,6 +1,7 @@
 package xlsx
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,6 +81,34 @@ func TestDates(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Error, kind)
 		require.Equal(t, "########", string(text))
+	}
+}
+
+// TestISODates: a date that is stored as text reads as the same date that is stored as a
+// number, also after a writer made a number of it.
+func TestISODates(t *testing.T) {
+	for stored, want := range map[string]string{
+		"2026-01-02":                  "2026-01-02",
+		"2026-01-02T00:00:00":         "2026-01-02",
+		"2026-01-02T00:00:00.000":     "2026-01-02",
+		"2026-01-02T18:30:00":         "2026-01-02T18:30:00",
+		"2026-01-02T18:30:00.5":       "2026-01-02T18:30:00.500",
+		"2026-01-02T00:00:00.0004999": "2026-01-02",
+		"18:30:00":                    "18:30:00",
+		"00:00:00.000":                "00:00:00",
+		"23:59:59.9999":               "23:59:59.999",
+		"1900-01-01T00:00:00":         "1900-01-01",
+	} {
+		got := appendISODate(nil, []byte(stored))
+		require.Equal(t, want, string(got), stored)
+		n, err := serial(string(got))
+		require.NoError(t, err, stored)
+		again, _, err := appendDate(nil, strconv.AppendFloat(nil, n, 'f', -1, 64), false)
+		require.NoError(t, err)
+		require.Equal(t, want, string(again), stored)
+	}
+	for _, other := range []string{"", "soon", "2026-01-02T18:30", "2026-01-02T18:30:00Z", "2026-02-30", "2026-W01"} {
+		require.Equal(t, other, string(appendISODate(nil, []byte(other))))
 	}
 }
 
