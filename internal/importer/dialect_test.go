@@ -91,6 +91,11 @@ func TestEncodingGiven(t *testing.T) {
 	require.Contains(t, refusals(t, openText(t, mixed)), "orders.csv:3:3: column item: ")
 	require.Contains(t, refusals(t, openText(t, "order_no,timeout,item\nA-1,30,\x81\n")),
 		"byte 0x81 at offset 29 is no character in windows-1252")
+	for _, content := range []string{"order_no,timeout,\x81\n", "order_no,timeout\nA-1,\x81\n", "{\"order_no\":\"\x81\"}\n"} {
+		got := refusals(t, openText(t, content))
+		require.Regexp(t, `^orders\.csv: byte 0x81 `, got)
+		require.Equal(t, 1, strings.Count(got, "orders.csv"), "the file is named once")
+	}
 }
 
 func TestDelimiterGiven(t *testing.T) {

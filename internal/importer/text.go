@@ -78,10 +78,10 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	case UTF16BE:
 		return wide(binary.BigEndian, UTF16BE, false)
 	case Windows1252:
-		g := &guesser{file: file, r: rest, mode: Windows1252}
+		g := &guesser{r: rest, mode: Windows1252}
 		return &text{Reader: g, encoding: fixed(Windows1252)}, nil
 	case EncodingAuto, "":
-		g := &guesser{file: file, r: rest}
+		g := &guesser{r: rest}
 		return &text{Reader: g, encoding: g.encoding}, nil
 	default:
 		return nil, fmt.Errorf("encoding %q is none of %s", want, strings.Join(Encodings(), ", "))
@@ -92,7 +92,6 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 // no valid UTF-8 sequence begins there, the file is Windows-1252. Both encodings are
 // equal up to that byte, so it reads nothing twice.
 type guesser struct {
-	file    string
 	r       io.Reader
 	mode    string // "" = only ASCII so far
 	guessed bool
@@ -173,8 +172,8 @@ func (g *guesser) decodeWindows1252() {
 	for i, b := range g.raw {
 		switch b {
 		case 0x81, 0x8d, 0x8f, 0x90, 0x9d:
-			g.err = fmt.Errorf("%s: byte 0x%02X at offset %d is no character in %s; name the file's encoding with --encoding, or save it as UTF-8",
-				g.file, b, g.offset+int64(i), Windows1252)
+			g.err = fmt.Errorf("byte 0x%02X at offset %d is no character in %s; name the file's encoding with --encoding, or save it as UTF-8",
+				b, g.offset+int64(i), Windows1252)
 			g.raw = nil
 			return
 		}
