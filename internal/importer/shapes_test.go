@@ -38,7 +38,7 @@ func TestTrailingEmptyColumns(t *testing.T) {
 
 func TestWhatToDo(t *testing.T) {
 	for content, want := range map[string]string{
-		"[\n" + oneOrder + "]":                          "orders.csv:1: the file is a JSON array; NDJSON has one order a line, and jq makes it: jq -c '.[]' FILE | enqueue -",
+		"[\n" + oneOrder + "]":                          "orders.csv:1: the file is a JSON array; NDJSON has one order a line, and jq makes it: jq -c '.[]' FILE | orderpost enqueue -",
 		" [{\"order_no\":1}]":                           "jq -c '.[]'",
 		"[]":                                            "the file is a JSON array",
 		"{\n\"order_no\":\"A\"\n}\n":                    "the file is JSON whose objects go over several lines; NDJSON has one order a line, and jq makes it: jq -c . FILE",

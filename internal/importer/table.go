@@ -295,9 +295,9 @@ func whyNotNDJSON(start []byte) string {
 
 func jqCommand(start []byte) string {
 	if bytes.HasPrefix(bytes.TrimLeft(start, jsonSpace), []byte("[")) {
-		return "jq -c '.[]' FILE | enqueue -"
+		return "jq -c '.[]' FILE | orderpost enqueue -"
 	}
-	return "jq -c . FILE | enqueue -"
+	return "jq -c . FILE | orderpost enqueue -"
 }
 
 func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
