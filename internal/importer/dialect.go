@@ -32,7 +32,7 @@ func ParseDelimiter(name string) (rune, error) {
 func detect(r *bufio.Reader, given rune) (dialect, error) {
 	head, _ := r.Peek(r.Size())
 	d := dialect{comma: given}
-	start := strings.TrimLeft(string(head), "\r\n")
+	start := strings.TrimLeft(string(head), " \r\n")
 	line, _, _ := strings.Cut(start, "\n")
 	line = strings.TrimSuffix(line, "\r")
 	if sep, ok := cutPrefixFold(strings.Trim(line, `"`), "sep="); ok && len(start) == len(head) && len([]rune(sep)) == 1 {

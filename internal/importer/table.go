@@ -94,10 +94,12 @@ const maxRow = 2*order.MaxBody + 64<<10
 
 var errRowTooLong = fmt.Errorf("the row is longer than %d bytes; look for a quote that is not closed", 2*order.MaxBody)
 
-// rowLimit fails for a row that is too long. Its user resets left for each row.
+// rowLimit fails for a row that is too long. Its user resets left for each row. It counts
+// the line ends, too.
 type rowLimit struct {
-	r    io.Reader
-	left int
+	r     io.Reader
+	left  int
+	lines int
 }
 
 // Read implements io.Reader.
@@ -107,6 +109,7 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 	}
 	n, err := l.r.Read(p)
 	l.left -= n
+	l.lines += bytes.Count(p[:n], []byte{'\n'})
 	return n, err
 }
 
@@ -307,17 +310,20 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	if t.dialect.sep {
 		t.skipped, t.nextLine = 1, 2
 	}
-	t.limit = &rowLimit{r: &quotedEnds{r: head}, left: maxRow}
+	t.limit = &rowLimit{r: &quotedEnds{r: head}}
 	t.csv = csv.NewReader(t.limit)
 	t.csv.Comma, t.csv.FieldsPerRecord = t.dialect.comma, -1
-	t.header, err = t.csv.Read()
-	switch {
-	case errors.Is(err, io.EOF):
-		return &RowError{File: t.file, Line: 1, Code: CodeHeader, Err: errors.New("the file is empty; its first row must name the columns, one of them order_no")}
-	case err != nil:
-		return t.csvError(err)
+	for isBlank(t.header) {
+		t.limit.left = maxRow
+		t.header, err = t.csv.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return &RowError{File: t.file, Line: 1, Code: CodeHeader, Err: errors.New("the file is empty; its first row must name the columns, one of them order_no")}
+		case err != nil:
+			return t.csvError(err)
+		}
+		t.named = t.advance(t.header)
 	}
-	t.named = t.advance(t.header)
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
 	t.ours = slices.Contains(t.header, resultColumns[0])
 	return nil
@@ -362,6 +368,9 @@ func (t *table) next() (record, error) {
 		t.limit.left = maxRow
 		expected := t.nextLine
 		cells, err := t.csv.Read()
+		if errors.Is(err, io.EOF) { // encoding/csv skips the blank lines behind the last row
+			t.blank += max(t.limit.lines+t.skipped+1-t.nextLine, 0)
+		}
 		if err != nil {
 			return record{}, t.csvError(err)
 		}
