@@ -335,11 +335,28 @@ func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending 
 		return books.OrderStatuses(ctx, p.q, numbers)
 	}
 	words, err := p.q.Ledger.LastWords(ctx, numbers)
-	statuses := make([]books.OrderStatus, len(words))
-	for i := range words {
-		statuses[i].LastWord = words[i]
+	if err != nil {
+		return nil, err
 	}
-	return statuses, err
+	statuses := make([]books.OrderStatus, len(words))
+	var noted []string // a note does not say whether its intent is still stored
+	var index []int
+	for i := range words {
+		if statuses[i].LastWord = words[i]; words[i].Record != nil && words[i].Record.Outcome() == order.OutcomeNone {
+			noted, index = append(noted, numbers[i]), append(index, i)
+		}
+	}
+	if len(noted) == 0 {
+		return statuses, nil
+	}
+	whole, err := books.OrderStatuses(ctx, p.q, noted)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range index {
+		statuses[i] = whole[k]
+	}
+	return statuses, nil
 }
 
 // publishOpen decides on the open rows and publishes those that need it. It returns
@@ -440,12 +457,12 @@ func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publis
 		}
 		v.fate = Stored
 		return v, true
-	case order.OpenBefore:
-		if other {
-			return conflict("pending")
+	case order.OpenBefore: // and the intent of the note is not stored any more: its stream was lost
+		if other && rec.Unsure {
+			return conflict("in doubt: nobody knows whether it was created")
 		}
-		v.fate, v.ours = AlreadyPending, p.ours(rec.IntentID, row)
-		return v, false
+		v.fate = Stored
+		return v, true
 	case order.DoubtBefore:
 		if other {
 			return conflict("unknown: nobody knows whether it was created")

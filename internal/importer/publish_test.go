@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
@@ -192,6 +194,40 @@ func TestForgotten(t *testing.T) {
 	done := publish(t, q, openText(t, content))
 	require.Equal(t, map[Fate]int{Forgotten: 3}, done.Fates)
 	require.False(t, done.AllFine())
+}
+
+// TestWhatWasInHandWhenTheQueueWasLost can be enqueued again: its note does not keep its place.
+// While its intent is stored, it does.
+func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
+	s := startBroker(t)
+	q := connect(t, s, "test")
+	content := numbered(1, 3, "1")
+	batch := func(name string) func(*Options) { return func(o *Options) { o.Batch = name } }
+	publish(t, q, openText(t, content, batch("march")))
+	require.NoError(t, q.Pull(t.Context(), 2, 5*time.Second, func(ds []*settle.Delivery) {
+		for _, d := range ds {
+			report := order.Report{End: order.EndHandBack, Verdict: order.Retry, History: order.History{Attempts: 1}}
+			_, err := q.Worker.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
+			require.NoError(t, err)
+			d.Release()
+		}
+	}))
+	done := publish(t, q, openText(t, content, batch("april")))
+	require.Equal(t, map[Fate]int{AlreadyPending: 3}, done.Fates)
+
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context()))
+	done = publish(t, q, openText(t, content, batch("may")))
+	require.Equal(t, map[Fate]int{Stored: 3}, done.Fates)
+	work(t, q, 3, nil)
+	again := publish(t, q, openText(t, content, batch("june")))
+	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 3}, again.Fates)
 }
 
 // TestQueueIsFull: the import stops, says so, and goes on when there is room.

@@ -122,8 +122,12 @@ func (f *Feeder) Run(ctx context.Context) {
 	}
 }
 
-// tell logs a problem once, and its end.
+// tell logs a problem once, and its end. A queue that is full is none of the feeder: it goes on
+// as the workers settle orders, and a queue or a disk that stays full is told as that.
 func (f *Feeder) tell(err error) {
+	if errors.Is(err, settle.ErrFull) {
+		err = nil
+	}
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -132,8 +136,6 @@ func (f *Feeder) tell(err error) {
 	case text == f.told:
 	case err == nil:
 		f.Log.Info().Msg("the waiting room is fed again")
-	case errors.Is(err, settle.ErrFull):
-		f.Log.Warn().Err(err).Msg("waiting orders stay where they are until the intents stream takes them")
 	default:
 		f.Log.Warn().Err(err).Msg("waiting orders are not fed at the moment; will retry")
 	}

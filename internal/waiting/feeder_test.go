@@ -2,6 +2,8 @@ package waiting
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -243,6 +245,20 @@ func TestTheFeederTellsWhatIsReady(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{"night", 41, 1}, []any{lanes[0].Name, lanes[0].Ready, lanes[0].Later})
 	require.WithinDuration(t, time.Now(), lanes[0].Oldest, time.Minute)
+}
+
+// TestAFullQueueIsNoProblemOfTheFeeder: it is full whenever more orders wait than it takes.
+func TestAFullQueueIsNoProblemOfTheFeeder(t *testing.T) {
+	t.Parallel()
+	f := newFeeder(t, openQueue(t, startBroker(t), "w1"), "w1")
+	full := fmt.Errorf("ORDERS: %w", settle.ErrFull)
+	for _, told := range []struct {
+		err  error
+		want string
+	}{{full, ""}, {errors.New("denied"), "denied"}, {full, ""}} {
+		f.tell(told.err)
+		require.Equal(t, told.want, f.lease.mine.Problem)
+	}
 }
 
 // A move whose publish failed may be on its way. Until it is over, nothing else is
