@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -50,8 +49,8 @@ func (c Config) Validate() error {
 	bad := func(name, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("ORDERPOST_CONSOLE_%s: "+format, append([]any{name}, args...)...))
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		bad("LISTEN", "%q is not an address such as 127.0.0.1:9465", c.Listen)
+	if err := endpoint.Listen(c.Listen); err != nil {
+		bad("LISTEN", "%w, such as 127.0.0.1:9465", err)
 	}
 	for _, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, "/ @") {

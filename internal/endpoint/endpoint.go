@@ -56,6 +56,19 @@ func Loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
+// Listen returns an error for what is no address to listen on, such as 127.0.0.1:8080 or
+// :8080. Port 0 is any that is free.
+func Listen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not host:port, with a port up to 65535", address)
+	}
+	return nil
+}
+
 // Local reports whether only this machine reaches who listens on host:port.
 func Local(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)

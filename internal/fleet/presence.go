@@ -60,6 +60,8 @@ type Presence struct {
 	// ClockMS is the API's clock minus the worker's, in milliseconds; nil if the
 	// worker does not know.
 	ClockMS *int64 `json:"clock_ms,omitempty"`
+	// Left: it is gone, and its entry is about to be erased. Nobody counts it.
+	Left bool `json:"left,omitempty"`
 	// SeenAt is the broker's time of the last sign of life.
 	SeenAt time.Time `json:"-"`
 
@@ -101,8 +103,14 @@ func (c *Control) Appear(ctx context.Context, p Presence) error {
 }
 
 // Remove takes a worker off the list. A worker that nobody removes expires.
+//
+// A broker that is killed right after may know the entry again, though it confirmed that it
+// erased it (nats-server 2.15, in a stream with a limit of messages a subject). So what it
+// knows again says that the worker left.
 func (c *Control) Remove(ctx context.Context, p Presence) error {
-	return c.bucket.Erase(ctx, presenceKey(p))
+	key := presenceKey(p)
+	_ = c.bucket.Put(ctx, key, Presence{Worker: p.Worker, ID: p.ID, Left: true}) // a full bucket may still erase
+	return c.bucket.Erase(ctx, key)
 }
 
 // Workers lists the workers that are present, by this machine's clock.
@@ -110,8 +118,7 @@ func (c *Control) Workers(ctx context.Context) ([]Presence, error) { return work
 
 func workers(ctx context.Context, b *queue.Bucket) (out []Presence, err error) {
 	err = b.Walk(ctx, presencePrefix, func(e queue.Entry) error {
-		if time.Since(e.At) <= PresenceTerm {
-			p, _ := readPresence(e)
+		if p, _ := readPresence(e); !p.Left && time.Since(e.At) <= PresenceTerm {
 			out = append(out, p)
 		}
 		return nil

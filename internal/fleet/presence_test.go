@@ -37,3 +37,22 @@ func TestR7AckWaitIsTheFleets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 900*time.Millisecond, b.Claims.Term())
 }
+
+// TestAWorkerThatLeftIsNotCounted, also where the broker was killed and knows its last entry
+// again.
+func TestAWorkerThatLeftIsNotCounted(t *testing.T) {
+	q := open(t, startBroker(t), "a")
+	a, b := Presence{ID: "1", Worker: "a", Since: time.Now()}, Presence{ID: "2", Worker: "b", Since: time.Now()}
+	require.NoError(t, q.Appear(t.Context(), a))
+	require.NoError(t, q.Appear(t.Context(), b))
+	require.NoError(t, q.Remove(t.Context(), a))
+	a.Left = true
+	require.NoError(t, q.Appear(t.Context(), a)) // as Remove leaves it for a broker that forgets the rest
+	workers, err := q.Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, 1)
+	view, err := q.Read(t.Context())
+	require.NoError(t, err)
+	require.Len(t, view.Members, 1)
+	require.Empty(t, view.Absent())
+}

@@ -129,7 +129,9 @@ func (v *View) take(e queue.Entry) {
 		if !ok || p.ID == "" {
 			p = Presence{ID: key, Worker: strings.TrimPrefix(key, presencePrefix), Version: "not understood by this version", SeenAt: e.At, key: key}
 		}
-		v.Members = append(v.Members, p)
+		if !p.Left {
+			v.Members = append(v.Members, p)
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func TestSettings(t *testing.T) {
 		{Config{}, ""},
 		{Config{Listen: "127.0.0.1:0"}, ""},
 		{Config{Listen: "localhost:8080", Clients: "f"}, ""},
-		{Config{Listen: "8080"}, "is not an address"},
+		{Config{Listen: "8080"}, "is not host:port"},
 		{Config{Listen: ":8080"}, "set ORDERPOST_GATEWAY_CLIENTS"},
 		{Config{Listen: ":8080", Clients: "f"}, "ORDERPOST_GATEWAY_BEHIND_PROXY=true"},
 		{Config{Listen: "0.0.0.0:8080", Clients: "f", BehindProxy: true}, ""},

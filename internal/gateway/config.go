@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	"orderpost/internal/endpoint"
 )
@@ -35,8 +34,8 @@ func (c Config) Validate() error {
 	bad := func(name, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("ORDERPOST_GATEWAY_"+name+": "+format, args...))
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		bad("LISTEN", "%q is not an address such as %s", c.Listen, DefaultListen)
+	if err := endpoint.Listen(c.Listen); err != nil {
+		bad("LISTEN", "%w, such as %s", err, DefaultListen)
 		return errors.Join(errs...)
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {

@@ -14,9 +14,9 @@ import (
 // NewLogger returns the program's logger. format is json, console, or auto, which is
 // console if w is a terminal. Times are UTC with milliseconds.
 func NewLogger(w io.Writer, level, format string, environ map[string]string) (zerolog.Logger, error) {
-	lvl, err := zerolog.ParseLevel(level)
-	if err != nil || level == "" {
-		return zerolog.Nop(), fmt.Errorf("%sLOG_LEVEL: %q is not one of debug, info, warn, error", EnvPrefix, level)
+	lvl, err := ParseLevel(level)
+	if err != nil {
+		return zerolog.Nop(), fmt.Errorf("%sLOG_LEVEL: %w", EnvPrefix, err)
 	}
 	switch format {
 	case "json":
@@ -31,6 +31,16 @@ func NewLogger(w io.Writer, level, format string, environ map[string]string) (ze
 		return zerolog.Nop(), fmt.Errorf("%sLOG_FORMAT: %q is not one of json, console, auto", EnvPrefix, format)
 	}
 	return zerolog.New(w).Level(lvl).Hook(utcTime{}), nil
+}
+
+// ParseLevel reads the level of a log: debug, info, warn or error.
+func ParseLevel(text string) (zerolog.Level, error) {
+	for _, lvl := range []zerolog.Level{zerolog.DebugLevel, zerolog.InfoLevel, zerolog.WarnLevel, zerolog.ErrorLevel} {
+		if text == lvl.String() {
+			return lvl, nil
+		}
+	}
+	return zerolog.NoLevel, fmt.Errorf("%q is not one of debug, info, warn, error", text)
 }
 
 // TakeStandardLog makes the lines of Go's standard logger lines of log, at the level debug.

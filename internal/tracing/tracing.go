@@ -44,8 +44,8 @@ type Tracing struct {
 	tracer   trace.Tracer
 }
 
-// wanted reports whether the variables turn tracing on.
-func wanted(environ map[string]string) (bool, error) {
+// Wanted reports whether the variables turn tracing on. Its error names the invalid one.
+func Wanted(environ map[string]string) (bool, error) {
 	endpoint := environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
 	if endpoint == "" {
 		endpoint = environ["OTEL_EXPORTER_OTLP_ENDPOINT"]
@@ -73,7 +73,7 @@ func wanted(environ map[string]string) (bool, error) {
 // it returns nil. Its error names the invalid variable. An unreachable receiver is
 // no error: the exporter drops the spans, and orders never wait.
 func Start(ctx context.Context, o Options) (*Tracing, error) {
-	on, err := wanted(o.Environ)
+	on, err := Wanted(o.Environ)
 	if err != nil || !on {
 		return nil, err
 	}

@@ -90,5 +90,5 @@ func JoinEmbedded(cfg *queue.Config, dataDir string) (err error) {
 type noBroker string
 
 func (dir noBroker) Error() string {
-	return fmt.Sprintf("no worker runs an embedded broker in the data folder %q; start one there (cmd/worker), or set ORDERPOST_NATS_URL or ORDERPOST_DATA_DIR", string(dir))
+	return fmt.Sprintf("no worker runs an embedded broker in the data folder %q; start one there (orderpost worker), or set ORDERPOST_NATS_URL or ORDERPOST_DATA_DIR", string(dir))
 }

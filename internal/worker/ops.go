@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -211,8 +210,8 @@ func (c Config) validateOps() error {
 		}
 		return nil
 	}
-	if _, _, err := net.SplitHostPort(c.OpsAddr); err != nil {
-		return fmt.Errorf("ORDERPOST_OPS_ADDR: %q is not host:port", c.OpsAddr)
+	if err := endpoint.Listen(c.OpsAddr); err != nil {
+		return fmt.Errorf("ORDERPOST_OPS_ADDR: %w", err)
 	}
 	return nil
 }

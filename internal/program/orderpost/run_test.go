@@ -57,7 +57,7 @@ func TestCommandsAsTheyWereStarted(t *testing.T) {
 	require.Contains(t, errOut, "start one there (orderpost worker), or")
 	require.True(t, strings.HasSuffix(errOut, "\n  orderpost audit\n"), errOut)
 	_, _, errOut = said(t, named("deadletter"), "audit")
-	require.Contains(t, errOut, "start one there (cmd/worker), or")
+	require.Contains(t, errOut, "start one there (orderpost worker), or")
 	require.True(t, strings.HasSuffix(errOut, "\n  deadletter audit\n"), errOut)
 	for _, args := range [][]string{{"worker", "hold", "--for", "-1s"}, {"hold", "--for", "-1s"}} { // the old place, and the new one
 		code, _, errOut = said(t, Run, args...)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"orderpost/internal/endpoint"
 	"orderpost/internal/program"
 	"orderpost/internal/sandbox"
 )
@@ -80,8 +80,7 @@ func (o *options) registerPlaces(flags *pflag.FlagSet) {
 	address := func(name string, at *string, help string) {
 		o.add(flags, name, "host:port", *at, help, func(s string) error {
 			*at = s
-			_, _, err := net.SplitHostPort(s)
-			return readable(err, s, "host:port")
+			return endpoint.Listen(s)
 		})
 	}
 	address("addr", &o.addr, "where the API listens")
@@ -107,8 +106,8 @@ func (o *options) registerOutput(flags *pflag.FlagSet) {
 		return readable(err, s, "a whole number")
 	})
 	o.add(flags, "log-level", "level", o.logLevel.String(), "debug logs every request", func(s string) (err error) {
-		o.logLevel, err = zerolog.ParseLevel(s)
-		return readable(err, s, "one of debug, info, warn, error")
+		o.logLevel, err = program.ParseLevel(s)
+		return err
 	})
 	o.add(flags, "log-format", "console|json", o.logFormat, "how log lines look", func(s string) error {
 		o.logFormat = s

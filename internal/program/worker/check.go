@@ -19,6 +19,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/answer"
+	"orderpost/internal/tracing"
 	pool "orderpost/internal/worker"
 )
 
@@ -103,7 +104,7 @@ type usable struct {
 // settings checks the settings, the key files and the rules, and with --broker the
 // servers' versions.
 func (c *checkCommand) settings(ctx context.Context, cfg pool.Config, environ map[string]string, stdout io.Writer) error {
-	err := errors.Join(readConfig(&cfg, environ), checkParts(cfg))
+	err := errors.Join(readConfig(&cfg, environ), checkParts(cfg, environ))
 	said := usable{Usable: err == nil}
 	if err != nil {
 		said.Problems = strings.Split(err.Error(), "\n")
@@ -171,15 +172,16 @@ func describeServer(s queue.BrokerServer) string {
 	return text + "\n"
 }
 
-// checkParts reads the key files and compiles the rules.
-func checkParts(cfg pool.Config) error {
+// checkParts reads the key files, compiles the rules, and reads what else ends a worker's start.
+func checkParts(cfg pool.Config, environ map[string]string) error {
 	var keysErr error
 	if cfg.Keys.Validate() == nil { // otherwise readConfig has reported it
 		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
 	}
 	_, rulesErr := loadRules(cfg)
 	_, schemaErr := cfg.Schema.Load(zerolog.Nop())
-	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles())
+	_, tracingErr := tracing.Wanted(environ)
+	return errors.Join(keysErr, rulesErr, schemaErr, tracingErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles())
 }
 
 // loadRules returns nil if no rules file is set.

@@ -94,7 +94,6 @@ func TestCheckBrokerSaysTheVersions(t *testing.T) {
 	require.Equal(t, program.ExitUnreachable, exitCode(t, err))
 }
 
-// --answer judges an answer, and --broker asks servers: together they are wrong usage.
 // TestCheckSaysOneThingOfAValue: of one that cannot be read, what was seen and what it may be, and nothing of
 // the zero that stands in for it.
 func TestCheckSaysOneThingOfAValue(t *testing.T) {
@@ -128,6 +127,19 @@ func TestCheckReadsEveryFile(t *testing.T) {
 	}
 }
 
+// TestCheckEndsAsTheWorkerWould: each of these ends a worker's start with exit code 2.
+func TestCheckEndsAsTheWorkerWould(t *testing.T) {
+	for name, value := range map[string]string{"ORDERPOST_OPS_ADDR": "127.0.0.1:99999", "ORDERPOST_GATEWAY_LISTEN": "127.0.0.1:99999", "OTEL_TRACES_EXPORTER": "nonsense",
+		"ORDERPOST_LOG_LEVEL": "disabled"} {
+		var out bytes.Buffer
+		code := Run(t.Context(), []string{"check"}, map[string]string{
+			"ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s", name: value}, nil, &out, &out)
+		require.Equal(t, program.ExitUsage, code, name)
+		require.Contains(t, out.String(), name+": \""+value+"\" is not ")
+	}
+}
+
+// --answer judges an answer, and --broker asks servers: together they are wrong usage.
 func TestCheckAnswerOrBroker(t *testing.T) {
 	var errOut bytes.Buffer
 	code := Run(t.Context(), []string{"check", "--answer", "x", "--broker"}, map[string]string{}, nil, &errOut, &errOut)
