@@ -30,6 +30,8 @@ type Kept struct {
 	Fleet fleetTold `json:"fleet,omitzero"`
 	// Problem is why nothing is delivered at the moment.
 	Problem string `json:"problem,omitempty"`
+	// Pause is until when the receiver asked not to be sent anything; zero = it did not.
+	Pause time.Time `json:"pause,omitzero"`
 }
 
 // Position is a place in the results: every event of a record up to Seq was delivered, or

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -156,4 +157,39 @@ func TestAForeignAuthority(t *testing.T) {
 	c := newClient(config, keys, func(err error) { require.NoError(t, err) })
 	t.Cleanup(c.close)
 	require.Contains(t, c.post(t.Context(), &message{id: "1", body: []byte("{}")}).said, "signed by unknown authority: is it your own? Name its PEM file in SSL_CERT_FILE")
+}
+
+// TestAPauseOutlivesAnEventUnderWay: people read of the pause until it is over, whatever is taken
+// meanwhile. What is taken afterwards ends it.
+func TestAPauseOutlivesAnEventUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		r := newReceiver(func(problem string) { told = append(told, problem) })
+		r.paused(reply{status: http.StatusTooManyRequests, after: time.Minute})
+		paused := r.trouble()
+		require.Regexp(t, `^status 429: nothing is sent until`, paused)
+		r.took()
+		require.Equal(t, paused, r.trouble())
+		require.Equal(t, []string{paused}, told)
+		time.Sleep(time.Minute)
+		r.took()
+		require.Empty(t, r.trouble())
+		require.Equal(t, []string{paused, ""}, told)
+	})
+}
+
+// TestAPauseOfAnEarlierSession is bounded: the clock that gave its end may have been wrong.
+func TestAPauseOfAnEarlierSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for left, want := range map[time.Duration]time.Duration{-time.Second: 0, time.Minute: time.Minute, 24 * time.Hour: longestPause} {
+			r := newReceiver(func(string) {})
+			r.resume(time.Now().Add(left).UTC().Round(0)) // as JSON brings it
+			pause, _, _ := r.state()
+			require.Equal(t, want, max(pause, 0))
+			require.Equal(t, want > 0, r.trouble() != "")
+			require.Equal(t, want > 0, !r.pausedUntil().IsZero())
+		}
+	})
 }

@@ -103,7 +103,31 @@ func (r *receiver) state() (pause time.Duration, down bool, returned <-chan stru
 	return time.Until(r.pause), r.down, r.returned
 }
 
-// took notes that the receiver took an event.
+// resume goes on with a pause that an earlier session was asked for. That may have been on
+// another machine: this one's wall clock gives the end, and longestPause bounds it.
+func (r *receiver) resume(until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := min(time.Until(until), longestPause)
+	if left <= 0 {
+		return
+	}
+	r.pause = time.Now().Add(left)
+	r.say("the receiver asked for a pause; " + r.pause.UTC().Format(pauseEnds))
+}
+
+// pausedUntil returns when the pause ends that the receiver asked for; zero = there is none.
+func (r *receiver) pausedUntil() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Until(r.pause) <= 0 {
+		return time.Time{}
+	}
+	return r.pause.UTC()
+}
+
+// took notes that the receiver took an event. An event that was under way when another one was
+// answered with a pause does not end that pause, nor what people read of it.
 func (r *receiver) took() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +137,9 @@ func (r *receiver) took() {
 		close(r.returned)
 		r.returned = make(chan struct{})
 	}
-	r.say("")
+	if time.Until(r.pause) <= 0 {
+		r.say("")
+	}
 }
 
 // refused notes a failed attempt for an event, which may be aside. alone reports whether it is

@@ -211,6 +211,25 @@ func TestTakeover(t *testing.T) {
 	require.Equal(t, second.lease.mine.Owner, kept(t, q).Owner)
 }
 
+// TestAPauseOutlivesItsSender: the next one sends nothing either until the pause is over that the
+// receiver asked for.
+func TestAPauseOutlivesItsSender(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t))
+	e, b := newHookServer(t), newLedger(t, q)
+	e.answers(func(got) (int, http.Header) { return 503, http.Header{"Retry-After": {"5"}} })
+	stop := run(t, newTestSender(t, q, e.URL))
+	b.put("A-1", "accepted")
+	require.Eventually(t, func() bool { return !kept(t, q).Pause.IsZero() }, time.Minute, time.Millisecond)
+	stop()
+	end := kept(t, q).Pause
+	e.answers(nil)
+	run(t, newTestSender(t, q, e.URL))
+	e.await(t, map[string]string{"A-1": "accepted"})
+	require.False(t, time.Now().Before(end), "it ends at %s", end)
+	require.Eventually(t, func() bool { k := kept(t, q); return k.Problem == "" && k.Pause.IsZero() }, time.Minute, 5*time.Millisecond)
+}
+
 // TestCrashes: senders stop at any moment without a last word, while outcomes change and the
 // receiver is flaky. The receiver knows the last outcome of each order_no, last; and the
 // position never was ahead of it.

@@ -52,6 +52,7 @@ func (s *Sender) newSession(ctx context.Context) (*session, error) {
 	n := &session{queue: s.queue, log: s.log, client: s.client, lease: s.lease, stats: &s.stats, tell: s.tell,
 		window: newWindow(from), receiver: newReceiver(s.receives), asides: newAsides(s.queue), turns: newTurns()}
 	n.fleetTold.Store(&kept.Fleet)
+	n.receiver.resume(kept.Pause)
 	n.reader = &reader{queue: s.queue, filter: s.filter, window: n.window, turns: n.turns, log: s.log}
 	return n, nil
 }
@@ -105,7 +106,7 @@ func (s *session) renew(intake, work context.Context, watchdog *time.Timer) {
 // keep brings the lease's value up to date.
 func (s *session) keep() {
 	s.lease.mine.Position, _ = s.window.position()
-	s.lease.mine.Fleet, s.lease.mine.Problem = s.told(), s.receiver.trouble()
+	s.lease.mine.Fleet, s.lease.mine.Problem, s.lease.mine.Pause = s.told(), s.receiver.trouble(), s.receiver.pausedUntil()
 }
 
 // measure measures the backlog until ctx ends.
