@@ -3,6 +3,8 @@ package notify
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,4 +194,30 @@ func TestAPauseOfAnEarlierSession(t *testing.T) {
 			require.Equal(t, want > 0, !r.pausedUntil().IsZero())
 		}
 	})
+}
+
+// TestASecretFileThatCannotBeUsed is named with its setting, at the start and later. Then the
+// former secret stays in use.
+func TestASecretFileThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(file, []byte(NewSecret()), 0o600))
+	config := Config{URL: "https://shop.example/hooks", Begin: beginNow, SecretFile: file}
+	s, err := newSecrets(config)
+	require.NoError(t, err)
+	former := s.keys
+	require.NoError(t, os.WriteFile(file, []byte("hunter2"), 0o600))
+	want := "ORDERPOST_NOTIFY_SECRET_FILE: " + file + ": secret 1 does not begin with whsec_"
+	require.EqualError(t, config.CheckFiles(), want)
+	s.looked = time.Time{}
+	keys, err := s.current()
+	require.EqualError(t, err, want)
+	require.Equal(t, former, keys)
+	s.looked = time.Time{}
+	_, err = s.current()
+	require.NoError(t, err, "it is told once")
+	require.NoError(t, os.Remove(file))
+	s.looked = time.Time{}
+	_, err = s.current()
+	require.ErrorContains(t, err, "ORDERPOST_NOTIFY_SECRET_FILE: open "+file)
 }

@@ -57,6 +57,18 @@ func readSecrets(text string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
+// readFile reads the secrets in a file. Its errors name the setting and the file.
+func readFile(file string) (keys [][]byte, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ORDERPOST_NOTIFY_SECRET_FILE: %w", err) // it names the file
+	}
+	if keys, err = readSecrets(string(text)); err != nil {
+		return nil, fmt.Errorf("ORDERPOST_NOTIFY_SECRET_FILE: %s: %w", file, err)
+	}
+	return keys, nil
+}
+
 // secrets are the keys that sign. A file is read again when it changes. A file that
 // cannot be read any more changes nothing.
 type secrets struct {
@@ -77,23 +89,14 @@ func (c Config) CheckFiles() error {
 	return err
 }
 
-func newSecrets(c Config) (*secrets, error) {
-	s := &secrets{file: c.SecretFile}
-	text, name := string(c.Secret), "ORDERPOST_NOTIFY_SECRET"
+func newSecrets(c Config) (s *secrets, err error) {
+	s = &secrets{file: c.SecretFile, looked: time.Now()}
 	if s.file != "" {
-		name += "_FILE"
-		data, err := os.ReadFile(s.file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		text = string(data)
+		s.keys, err = readFile(s.file)
+	} else {
+		s.keys, err = readSecrets(string(c.Secret)) // Config.Validate names the setting
 	}
-	keys, err := readSecrets(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	s.keys, s.looked = keys, time.Now()
-	return s, nil
+	return s, err
 }
 
 // current returns the keys, and an error once for each problem with the file.
@@ -104,14 +107,11 @@ func (s *secrets) current() (keys [][]byte, problem error) {
 		return s.keys, nil
 	}
 	s.looked = time.Now()
-	data, err := os.ReadFile(s.file)
-	if err == nil {
-		if keys, err = readSecrets(string(data)); err == nil {
-			s.keys = keys
-		}
-	}
 	text := ""
-	if err != nil {
+	keys, err := readFile(s.file)
+	if err == nil {
+		s.keys = keys
+	} else {
 		text = err.Error()
 	}
 	if text == s.told {
