@@ -2,15 +2,18 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,10 +66,14 @@ func (r reply) String() string {
 
 // client posts events to the receiver.
 type client struct {
-	url     string
-	http    *http.Client
-	secrets *secrets
-	problem func(error) // is told of a problem with the file of secrets
+	url string
+	// transport is used without an http.Client, which would read a redirect's Location, to
+	// follow it. The receiver that the operator named gets the event, and nobody else.
+	transport *http.Transport
+	timeout   time.Duration     // of one attempt
+	hidden    *strings.Replacer // hides the address in what the receiver says
+	secrets   *secrets
+	problem   func(error) // is told of a problem with the file of secrets
 }
 
 func newClient(c Config, s *secrets, problem func(error)) *client {
@@ -77,16 +84,54 @@ func newClient(c Config, s *secrets, problem func(error)) *client {
 		MaxConnsPerHost: hands + 1, MaxIdleConnsPerHost: hands + 1, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: answerLimit,
 	}
-	return &client{url: c.URL, secrets: s, problem: problem, http: &http.Client{Transport: transport, Timeout: attemptTimeout,
-		// The receiver that the operator named gets the event, and nobody else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &client{url: c.URL, transport: transport, timeout: attemptTimeout, hidden: hider(c.URL), secrets: s, problem: problem}
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// leastPart is from how many bytes on a part of the address is hidden where it stands alone.
+// A shorter one may be a word that the receiver's sentence needs.
+const leastPart = 12
+
+// hider hides the path and the query of an address, which may be secret: many a page for an
+// unknown address repeats it. HTML escapes an &, and so does JSON, which may also escape a /.
+func hider(address string) *strings.Replacer {
+	u, err := url.Parse(address)
+	if err != nil {
+		return strings.NewReplacer() // nothing can be posted to it
+	}
+	parts := []string{u.RequestURI(), u.EscapedPath(), u.Path, u.RawQuery}
+	if bare := strings.TrimPrefix(u.Path, "/"); strings.Contains(bare, "/") {
+		parts = append(parts, bare) // Django and Laravel leave the first slash out
+	}
+	alone := strings.Split(u.Path, "/")
+	for _, values := range u.Query() {
+		alone = append(alone, values...)
+	}
+	for _, part := range alone {
+		if len(part) >= leastPart {
+			parts = append(parts, part)
+		}
+	}
+	var all []string
+	for _, part := range parts {
+		if part != "" && part != "/" {
+			all = append(all, part, html.EscapeString(part), strings.ReplaceAll(part, "&", `\u0026`), strings.ReplaceAll(part, "/", `\/`))
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the first that fits is replaced
+	var pairs []string
+	for _, part := range all {
+		pairs = append(pairs, part, "…")
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func (c *client) close() { c.transport.CloseIdleConnections() }
 
 // post makes one attempt. Its timestamp is that of the attempt, because receivers refuse
 // old ones.
 func (c *client) post(ctx context.Context, m *message) reply {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(m.body))
 	if err != nil {
 		return reply{said: plain(err)}
@@ -100,9 +145,9 @@ func (c *client) post(ctx context.Context, m *message) reply {
 		"Webhook-Id": m.id, "Webhook-Timestamp": timestamp, "Webhook-Signature": signature(keys, m.id, timestamp, m.body)} {
 		req.Header.Set(name, value)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return reply{said: plain(err)}
+		return reply{said: c.hidden.Replace(plain(err))}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var text []byte
@@ -111,14 +156,15 @@ func (c *client) post(ctx context.Context, m *message) reply {
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		text, _ = io.ReadAll(io.LimitReader(resp.Body, answerLimit))
 	}
-	r := reply{status: resp.StatusCode, said: order.Truncate(strings.ToValidUTF8(strings.TrimSpace(string(text)), "�"), saidLimit)}
+	said := strings.ToValidUTF8(strings.TrimSpace(c.hidden.Replace(string(text))), "�")
+	r := reply{status: resp.StatusCode, said: order.Truncate(said, saidLimit)}
 	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
 		r.after = answer.RetryAfter(resp.Header, time.Now())
 	}
 	return r
 }
 
-// plain returns an error's text without the address, whose path or query may be secret.
+// plain returns an error's text for people, without the address where net/url put it in front.
 func plain(err error) string {
 	var of *url.Error
 	if errors.As(err, &of) {

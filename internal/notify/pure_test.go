@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -148,17 +149,81 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, plain.Validate())
 }
 
+// newTestClient posts to an address with any secret.
+func newTestClient(t *testing.T, address string) *client {
+	t.Helper()
+	config := Config{URL: address, Secret: secret.Text(NewSecret())}
+	keys, err := newSecrets(config)
+	require.NoError(t, err)
+	c := newClient(config, keys, func(err error) { require.NoError(t, err) })
+	t.Cleanup(c.close)
+	return c
+}
+
 // TestAForeignAuthority: whose receiver has a certificate of its own authority learns how to name it.
 func TestAForeignAuthority(t *testing.T) {
 	t.Parallel()
 	receiver := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(receiver.Close)
-	config := Config{URL: receiver.URL, Secret: secret.Text(NewSecret())}
-	keys, err := newSecrets(config)
-	require.NoError(t, err)
-	c := newClient(config, keys, func(err error) { require.NoError(t, err) })
-	t.Cleanup(c.close)
+	c := newTestClient(t, receiver.URL)
 	require.Contains(t, c.post(t.Context(), &message{id: "1", body: []byte("{}")}).said, "signed by unknown authority: is it your own? Name its PEM file in SSL_CERT_FILE")
+}
+
+// TestAnAnswerThatRepeatsTheAddress, whose path and query may be secret, is kept and shown without
+// them.
+func TestAnAnswerThatRepeatsTheAddress(t *testing.T) {
+	t.Parallel()
+	said := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, <-said)
+	}))
+	t.Cleanup(receiver.Close)
+	c := newTestClient(t, receiver.URL+"/hooks%20of/s?k=SECRETQ&token=0123456789abcdef")
+	for text, want := range map[string]string{
+		"Cannot POST /hooks%20of/s?k=SECRETQ&token=0123456789abcdef":                    "Cannot POST …",
+		"Cannot POST /hooks%20of/s?k=SECRETQ&amp;token=0123456789abcdef":                "Cannot POST …",
+		`{"path":"/hooks%20of/s?k=SECRETQ\u0026token=0123456789abcdef"}`:                `{"path":"…"}`,
+		`{"path":"\/hooks of\/s"}`:                                                      `{"path":"…"}`,
+		"no page /hooks of/s here: k=SECRETQ&amp;token=0123456789abcdef, /hooks%20of/s": "no page … here: …, …",
+		"The route hooks of/s could not be found":                                       "The route … could not be found",
+		"who is 0123456789abcdef?":                                                      "who is …?",
+		"no hooks/ here":                                                                "no hooks/ here",
+	} {
+		said <- text
+		require.Equal(t, reply{status: http.StatusNotFound, said: want}, c.post(t.Context(), &message{id: "1", body: []byte("{}")}), text)
+	}
+	said <- "Cannot POST /"
+	require.Equal(t, "Cannot POST /", newTestClient(t, receiver.URL).post(t.Context(), &message{id: "1"}).said)
+}
+
+// TestAnswersThatBreakTheRules say nothing of the address either. A redirect counts as one,
+// wherever to.
+func TestAnswersThatBreakTheRules(t *testing.T) {
+	t.Parallel()
+	answers := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(conn, <-answers)
+		_ = conn.Close()
+	}))
+	t.Cleanup(receiver.Close)
+	c := newTestClient(t, receiver.URL+"/hooks?k=SECRETQ")
+	post := func(answer string) reply {
+		answers <- answer
+		return c.post(t.Context(), &message{id: "1", body: []byte("{}")})
+	}
+	for _, location := range []string{"http://[::1/hooks?k=SECRETQ", "/%zz", "//elsewhere/"} {
+		r := post("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + location + "\r\n\r\n")
+		require.Equal(t, reply{status: http.StatusFound}, r, location)
+		require.Contains(t, r.String(), "a redirect, which is not followed; set ORDERPOST_NOTIFY_URL")
+	}
+	r := post("404:/hooks?k=SECRETQ\r\n\r\n")
+	require.Zero(t, r.status)
+	require.Contains(t, r.said, `malformed HTTP response "404:…"`)
 }
 
 // TestAPauseOutlivesAnEventUnderWay: people read of the pause until it is over, whatever is taken

@@ -340,7 +340,7 @@ func TestASlowReceiver(t *testing.T) {
 		}
 	})
 	s := newTestSender(t, q, e.URL)
-	s.client.http.Timeout = 200 * time.Millisecond
+	s.client.timeout = 200 * time.Millisecond
 	run(t, s)
 	for i := range 40 {
 		b.put(fmt.Sprintf("A-%d", i), "accepted")
