@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -216,6 +217,7 @@ func TestParametersOfAnImport(t *testing.T) {
 		p := r.do("POST", "/v1/imports?"+query, file("P", 1), "Content-Type", mediaCSV).problem(t)
 		require.Equal(t, where, p.Where, query)
 		require.NotContains(t, p.Detail, "--", query)
+		require.NotEmpty(t, p.Do, query)
 	}
 	for name, parameter := range map[string]string{headerDeadline: "deadline", headerNotBefore: "not-before", headerLane: "lane", headerBatch: "batch"} {
 		p := r.do("POST", "/v1/imports", file("P", 1), "Content-Type", mediaCSV, name, in(1)).problem(t)
@@ -251,6 +253,45 @@ func TestParametersOfAnImport(t *testing.T) {
 	require.Equal(t, later, imp.NotBefore)
 	i = r.becomes(r.bringFile(file("U", 1), "?lane=slow"), "failed")
 	require.Contains(t, i.Error, `unknown lane "slow"`)
+}
+
+// TestProblemsOfFiles say what to do, and nothing of the door's inside: neither the error of the
+// socket nor the name that the file has there, which is the client's.
+func TestProblemsOfFiles(t *testing.T) {
+	t.Parallel()
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read}})
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients, o.bodyTimeout = path, 300*time.Millisecond })
+	bring := func(body, media string) answer {
+		return r.do("POST", "/v1/imports", body, "Content-Type", media, "Authorization", bearer("shop"))
+	}
+	half := func(sent func(*raw)) answer {
+		c := r.dial().send("POST /v1/imports HTTP/1.1\nHost: localhost\nAuthorization: %s\nContent-Type: text/csv\nContent-Length: 100\n\norder_no,", bearer("shop"))
+		sent(c)
+		return c.answer()
+	}
+	const again = "correct the file, or the parameters that say how to read it, and send it again"
+	const brokenOff = "the upload broke off after 9 bytes, and nothing was kept"
+	for name, c := range map[string]struct {
+		answer          answer
+		kind            kind
+		where, seen, do string
+	}{
+		"slow":    {half(func(*raw) {}), slowBody, "body", brokenOff, "upload the file again"},
+		"cut off": {half(func(c *raw) { require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite()) }), badRequest, "body", brokenOff, "upload the file again"},
+		"empty":   {bring("", mediaCSV), invalidImport, "body", "the file is empty", again},
+		"a PDF":   {bring("%PDF-1.7", mediaCSV), invalidImport, "body", "this is a PDF, not text", "a PDF has no rows; export the data as CSV where the PDF was made"},
+		"header":  {bring("order_no,timeout,n,n\n", mediaCSV), invalidImport, "line 1, column 4", `the name "n" is taken by column 3 already`, again},
+		"charset": {bring(file("C", 1), mediaCSV+"; charset=klingon"), badRequest, "header Content-Type",
+			`the encoding "klingon" is none of auto, utf-8, utf-16le, utf-16be, windows-1252`, "give a charset of these, or the parameter encoding"},
+	} {
+		p := c.answer.problem(t)
+		require.Equal(t, []string{c.kind.name, c.where, c.seen, c.do}, []string{p.name(), p.Where, p.Seen, p.Do}, name)
+	}
+	where := bring("order_no,timeout,n\nA-1,30,\xfc\nA-2,30,\x81\n", mediaCSV).header.Get("Location")
+	i := r.becomes(where, "refused", "Authorization", bearer("shop"))
+	require.True(t, strings.HasPrefix(i.Problem.Seen, "byte 0x81 at offset "), i.Problem.Seen)
+	p := r.do("GET", where+"/results", "", "Authorization", bearer("shop")).problem(t)
+	require.Equal(t, []string{notReady.name, "import", "the file was not imported, so it has no results", "GET the import to see how it stands"}, []string{p.name(), p.Where, p.Seen, p.Do})
 }
 
 // TestWithdrawingAnImport withdraws what waits, and removes a file of which nothing is stored.

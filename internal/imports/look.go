@@ -46,7 +46,7 @@ func (i *Imports) Look(id string) (door.Import, error) {
 			out.Bad = append(out.Bad, badRow(bad))
 		}
 		if out.State == door.Refused {
-			out.Why = why(c)
+			out.Why = why(&l)
 		}
 	}
 	if l.Job != nil {
@@ -115,19 +115,27 @@ func badRow(bad uploads.BadRow) door.BadRow {
 	return out
 }
 
-// why says what is wrong with a file that is not imported.
-func why(c *uploads.Checked) *door.FileError {
+// why says what is wrong with a file that is not imported. The importer calls the file by the
+// client's name, which says nothing to the client.
+func why(l *uploads.Look) *door.FileError {
+	c := l.Checked
 	if c.Stopped != "" {
-		return &door.FileError{Kind: door.FileUnusable, Where: "file", Seen: c.Stopped, Do: "correct the file, and send it again"}
+		return &door.FileError{Kind: door.FileUnusable, Where: "file", Seen: uploads.Unnamed(l.Source(), c.Stopped), Do: "correct the file, and send it again"}
 	}
 	where := ""
 	if len(c.Bad) > 0 {
-		if where = fmt.Sprintf("line %d", c.Bad[0].Line); c.Bad[0].Column > 0 {
-			where += fmt.Sprintf(", column %d", c.Bad[0].Column)
-		}
+		where = cell(c.Bad[0].Line, c.Bad[0].Column)
 	}
 	return &door.FileError{Kind: door.FileUnusable, Where: where, Seen: fmt.Sprintf("%d of %d rows cannot be sent", c.Summary.Invalid, c.Summary.Rows),
 		Do: "correct them, or answer their questions with the parameter accept, and send the file again"}
+}
+
+// cell names a cell, or a line if column is 0.
+func cell(line, column int) string {
+	if column == 0 {
+		return fmt.Sprintf("line %d", line)
+	}
+	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
 // count is how many rows of an import had which outcome.

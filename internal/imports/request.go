@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,20 +72,21 @@ func read(r door.FileRequest) (set uploads.Settings, o uploads.ImportOptions, er
 	set.Mapping, err = importer.Given{Types: q["type"], Renames: q["rename"], Constants: q["set"], Accepted: q["accept"], Empty: q.Get("empty"), Template: q.Get("order-no-template")}.
 		Mapping(func(option string) string { return option })
 	if err = errors.Join(err, set.Mapping.Validate()); err != nil {
-		return set, o, &door.FileError{Kind: door.FileParameter, Where: "parameters", Seen: err.Error()}
+		return set, o, &door.FileError{Kind: door.FileParameter, Where: "parameters", Seen: err.Error(), Do: "give them as /openapi.yaml describes them"}
 	}
+	where, do := "header Content-Type", "give a charset of these, or the parameter encoding"
 	if text := q.Get("encoding"); text != "" {
-		set.Encoding = text
+		set.Encoding, where, do = text, "parameter encoding", "give one of these, or leave it out"
 	}
 	if set.Encoding == importer.EncodingAuto {
 		set.Encoding = ""
 	}
 	if set.Encoding != "" && !slices.Contains(importer.Encodings(), set.Encoding) {
-		return set, o, bad("encoding", fmt.Sprintf("%q is none of %s", order.Clip(set.Encoding, 40), strings.Join(importer.Encodings(), ", ")), "")
+		return set, o, &door.FileError{Kind: door.FileParameter, Where: where, Seen: fmt.Sprintf("the encoding %q is none of %s", order.Clip(set.Encoding, 40), strings.Join(importer.Encodings(), ", ")), Do: do}
 	}
 	if set.Delimiter = q.Get("delimiter"); set.Delimiter != "" {
 		if _, err := importer.ParseDelimiter(set.Delimiter); err != nil {
-			return set, o, bad("delimiter", err.Error(), "")
+			return set, o, bad("delimiter", err.Error(), "give one of these, or leave it out")
 		}
 	}
 	// No client's name begins with _, so the id of an order in a file is never that of a
@@ -93,7 +95,7 @@ func read(r door.FileRequest) (set uploads.Settings, o uploads.ImportOptions, er
 	if name := q.Get("batch"); name != "" {
 		set.Batch = set.BatchPrefix + name
 		if strings.Contains(name, ".") || importer.CheckBatch(set.Batch) != nil {
-			return set, o, bad("batch", fmt.Sprintf("%q is not 1 to %d letters, digits, _ and -", order.Clip(name, 110), 100-len(set.BatchPrefix)), "")
+			return set, o, bad("batch", fmt.Sprintf("%q is not 1 to %d letters, digits, _ and -", order.Clip(name, 110), 100-len(set.BatchPrefix)), "give such a name, or leave it out: then the content names the import")
 		}
 	}
 	o, err = readTimes(r, &set)
@@ -112,17 +114,17 @@ func readTimes(r door.FileRequest, set *uploads.Settings) (o uploads.ImportOptio
 	}
 	if o.Lane = q.Get("lane"); o.Lane != "" {
 		if err := order.CheckLane(o.Lane); err != nil {
-			return o, bad("lane", err.Error(), "")
+			return o, bad("lane", err.Error(), "give the name of a lane, or leave it out")
 		}
 	}
 	if text := q.Get("deadline"); text != "" {
 		if o.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
-			return o, bad("deadline", fmt.Sprintf("%.60q is not an RFC 3339 time such as 2026-11-23T18:00:00Z", text), "")
+			return o, bad("deadline", fmt.Sprintf("%.60q is not an RFC 3339 time such as 2026-11-23T18:00:00Z", text), "give such a time, or leave it out")
 		}
 	}
 	if text := q.Get("not-before"); text != "" {
 		if o.NotBefore, err = order.ParseNotBefore(text, time.Now()); err != nil {
-			return o, bad("not-before", err.Error(), "")
+			return o, bad("not-before", err.Error(), "give a time such as 2026-11-23T18:00:00Z within a year, or leave it out")
 		}
 		if order.LongPast(o.NotBefore, time.Now()) && !set.AllowPast {
 			return o, bad("not-before", "it is over", "leave it out if the orders are to be sent at once, or say allow-past")
@@ -150,6 +152,10 @@ func bad(parameter, seen, do string) error {
 var kinds = map[uploads.Kind]door.FileErrorKind{uploads.Unusable: door.FileUnusable, uploads.TooLarge: door.FileTooLarge, uploads.BrokenOff: door.FileBrokenOff, uploads.NoRoom: door.FileNoRoom,
 	uploads.Busy: door.FileUnready, uploads.Unready: door.FileUnready, uploads.Changed: door.FileUnready, uploads.Gone: door.FileUnknown}
 
+// todo says what to do about refusals that do not say it themselves.
+var todo = map[door.FileErrorKind]string{door.FileUnusable: "correct the file, or the parameters that say how to read it, and send it again",
+	door.FileUnready: "GET the import to see how it stands"}
+
 // refusal converts an error of uploads.
 func refusal(err error) error {
 	if missing, ok := errors.AsType[*importer.MissingField](err); ok {
@@ -161,9 +167,16 @@ func refusal(err error) error {
 		}
 		return &door.FileError{Kind: door.FileUnusable, Where: "column " + missing.Field, Seen: "there is none among " + order.Clip(strings.Join(missing.Fields, ", "), 400), Do: do, Err: err}
 	}
-	kind := kinds[uploads.KindOf(err)]
-	if kind == 0 {
+	r, ok := errors.AsType[*uploads.Refusal](err)
+	if !ok {
 		return err
 	}
-	return &door.FileError{Kind: kind, Where: "body", Seen: strings.TrimSuffix(err.Error(), importer.Advice(err)), Err: err}
+	out := &door.FileError{Kind: kinds[r.Kind], Where: "body", Seen: strings.TrimSuffix(r.Seen, importer.Advice(err)), Err: err}
+	out.Do = cmp.Or(r.Do, todo[out.Kind])
+	if row, ok := errors.AsType[*importer.RowError](err); ok {
+		out.Where, out.Seen = cell(row.Line, row.Column), row.Plain()
+	} else if out.Kind == door.FileUnready {
+		out.Where = "import"
+	}
+	return out
 }

@@ -117,7 +117,7 @@ func (o *opened) close() {
 func (d *Desk) examine(ctx context.Context, j *jobs.Job, u *Upload, change func(*importer.Options)) (f *opened, s importer.Summary, err error) {
 	o, err := u.options()
 	if err != nil {
-		return nil, s, refuse(Unusable, "%w", err)
+		return nil, s, unusable(u.Source(), err)
 	}
 	o.Temp, o.Schema = d.store.dir, d.schema
 	change(&o)

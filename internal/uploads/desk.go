@@ -265,7 +265,7 @@ func (d *Desk) Arrange(id string, by Person, saw string, set Settings) (now stri
 		err = importer.CheckBatch(set.Batch)
 	}
 	if err != nil {
-		return "", refuse(Unusable, "%w", err)
+		return "", unusable(u.Source(), err)
 	}
 	c, err := d.store.open(&u, nil)
 	if err != nil {
@@ -277,7 +277,7 @@ func (d *Desk) Arrange(id string, by Person, saw string, set Settings) (now stri
 		err = h.Try(set.Mapping)
 	}
 	if err != nil {
-		return "", refuse(Unusable, "%w", err)
+		return "", unusable(u.Source(), err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -56,7 +56,7 @@ func (s *Store) keep(u *Upload, folder string, in *arriving) (written int64, err
 	case in.fail != nil:
 		return 0, in.fail
 	case len(head) == 0:
-		return 0, refuse(Unusable, "%s: the file is empty", u.Name)
+		return 0, refuse(Unusable, "the file is empty").of(u.Name)
 	case bytes.HasPrefix(head, []byte("PK")):
 		return s.keepArchive(u, folder, in, r)
 	case importer.IsPacked(head):
@@ -125,7 +125,7 @@ func (s *Store) keepArchive(u *Upload, folder string, in *arriving, r io.Reader)
 	u.Inner = inner
 	head := bufio.NewReaderSize(content, 64<<10)
 	if start, _ := head.Peek(4); importer.IsPacked(start) {
-		return 0, refuse(Unusable, "%s: %s in the zip archive is packed itself; unpack the archive and upload that file", u.Name, inner)
+		return 0, refuse(Unusable, "%s in the zip archive is packed itself; unpack the archive and upload that file", inner).of(u.Name)
 	}
 	written, err := s.pack(u, folder, head, &bounded{max: s.cfg.MaxFile, slack: s.slack, packed: func() int64 { return packed }})
 	if err == nil {
@@ -138,7 +138,7 @@ func (s *Store) keepArchive(u *Upload, folder string, in *arriving, r io.Reader)
 func (s *Store) keepBook(u *Upload, folder string, f *os.File, size int64) error {
 	book, err := xlsx.Open(f, size, folder)
 	if err != nil {
-		return refuse(Unusable, "%s: %w", u.Name, err)
+		return unusable(u.Name, err).divided().of(u.Name)
 	}
 	u.Book, u.Size, u.Unpacked = true, size, size
 	return errors.Join(book.Close(), s.full(s.syncFile(f)), s.rename(f.Name(), filepath.Join(folder, plainFile)))
@@ -148,7 +148,7 @@ func (s *Store) keepBook(u *Upload, folder string, f *os.File, size int64) error
 func (s *Store) pack(u *Upload, folder string, text io.Reader, bound *bounded) (int64, error) {
 	plain, _, err := importer.Unpack(u.Source(), text) // refuses what is no text
 	if err != nil {
-		return 0, damaged(u.Name, err)
+		return 0, damaged(u.Source(), err)
 	}
 	out, err := s.create(filepath.Join(folder, packedFile))
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Store) pack(u *Upload, folder string, text io.Reader, bound *bounded) (
 	err = errors.Join(err, out.close())
 	u.Packed, u.Size, u.Unpacked = true, bound.n, bound.n
 	if err == nil && bound.n == 0 {
-		err = refuse(Unusable, "%s: the file is empty", u.Source())
+		err = refuse(Unusable, "the file is empty").of(u.Source())
 	}
 	return out.n, damaged(u.Source(), err)
 }

@@ -154,10 +154,10 @@ func TestRefusedFiles(t *testing.T) {
 		"half.zip":     {strings.NewReader(zipped(t, "a.csv", good)[:1000]), Unusable, "the workbook or zip archive is damaged or cut off"},
 		"half.csv.gz":  {strings.NewReader(z[:len(z)/2]), Unusable, "the gzip data ends in the middle: the file is cut off"},
 		"tail.csv.gz":  {strings.NewReader(z + "a longer tail"), Unusable, "other bytes stand behind the gzip data"},
-		"half.csv":     {io.MultiReader(strings.NewReader(good[:500]), iotest.ErrReader(cut)), BrokenOff, "the upload broke off after 500 bytes, and nothing was kept; upload the file again: connection reset"},
+		"half.csv":     {io.MultiReader(strings.NewReader(good[:500]), iotest.ErrReader(cut)), BrokenOff, "the upload broke off after 500 bytes, and nothing was kept; upload the file again"},
 		"half2.csv.gz": {io.MultiReader(strings.NewReader(z[:500]), iotest.ErrReader(io.ErrUnexpectedEOF)), BrokenOff, "the upload broke off after 500 bytes"},
 		"half3.zip":    {io.MultiReader(strings.NewReader("PK\x03\x04"), iotest.ErrReader(cut)), BrokenOff, "the upload broke off after 4 bytes"},
-		"large.csv":    {zeros{}, TooLarge, "the file is larger than 2048 KiB, and nothing was kept: split it, or import it with enqueue"},
+		"large.csv":    {zeros{}, TooLarge, "the file is larger than 2048 KiB, and nothing was kept; split it, or import it with enqueue"},
 		"bomb.gz":      {strings.NewReader(gzipped(t, io.LimitReader(zeros{}, 3<<20))), Unusable, "unpacks to more than 500 times its size"},
 		"bomb.zst":     {strings.NewReader(zstandard(t, io.LimitReader(zeros{}, 3<<20))), Unusable, "a zip bomb?"},
 		"bomb.zip":     {strings.NewReader(zipped(t, "a.csv", strings.Repeat("0", 3<<20))), Unusable, "a zip bomb?"},
@@ -172,6 +172,14 @@ func TestRefusedFiles(t *testing.T) {
 		require.ErrorContains(t, err, c.want, name)
 		require.Equal(t, c.kind, KindOf(err), name)
 		require.NotContains(t, err.Error(), "\n", name)
+		r, ok := errors.AsType[*Refusal](err)
+		require.True(t, ok, name)
+		require.NotContains(t, r.Seen, name, "a file may have no name")
+		require.True(t, strings.HasSuffix(r.Text, strings.TrimSuffix(r.Seen+"; "+r.Do, "; ")), "%s: %+v", name, r)
+		require.Equal(t, name == "empty.csv" || strings.HasPrefix(name, "bomb."), r.Do == "", "%s: %+v", name, r)
+		if c.kind == BrokenOff {
+			require.Error(t, r.Err, "for errors.Is; it says nothing to a person")
+		}
 		names, _ := onDisk(t, s)
 		require.Empty(t, names, name)
 		require.Zero(t, s.Used(), name)

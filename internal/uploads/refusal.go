@@ -3,6 +3,7 @@ package uploads
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kind says what a person can do about a refusal.
@@ -31,8 +32,10 @@ const (
 // Refusal is an error that says what was seen and what to do.
 type Refusal struct {
 	Kind Kind
-	Text string
-	Err  error // the cause, if there is one
+	// Text is for a person who knows the file by its name. Seen and Do are its parts for a
+	// program whose file has none: what was seen, and what to do, which may be empty.
+	Text, Seen, Do string
+	Err            error // the cause, if there is one
 }
 
 // Error returns the text.
@@ -49,9 +52,45 @@ func KindOf(err error) Kind {
 	return 0
 }
 
+// refuse makes a refusal. What stands behind the first semicolon of the format is what to do.
+// It has no verbs.
 func refuse(kind Kind, format string, args ...any) *Refusal {
 	err := fmt.Errorf(format, args...)
-	return &Refusal{Kind: kind, Text: err.Error(), Err: errors.Unwrap(err)}
+	_, do, _ := strings.Cut(format, "; ")
+	return &Refusal{Kind: kind, Text: err.Error(), Seen: strings.TrimSuffix(err.Error(), "; "+do), Do: do, Err: errors.Unwrap(err)}
+}
+
+// Unnamed returns what the importer says of a file without the file's name, which may stand in
+// front twice.
+func Unnamed(file, text string) string {
+	for strings.HasPrefix(text, file+":") {
+		text = strings.TrimSpace(text[len(file)+1:])
+	}
+	return text
+}
+
+// unusable refuses a file for an error of the importer, which may begin with the file's name.
+func unusable(file string, err error) *Refusal {
+	return &Refusal{Kind: Unusable, Text: err.Error(), Seen: Unnamed(file, err.Error()), Err: err}
+}
+
+// divided takes what stands behind the first semicolon for what to do. The importer's errors are
+// like that where it cannot read a file at all, and quote nothing of it.
+func (r *Refusal) divided() *Refusal {
+	r.Seen, r.Do, _ = strings.Cut(r.Seen, "; ")
+	return r
+}
+
+// of puts the name of the file in front, for a person.
+func (r *Refusal) of(file string) *Refusal {
+	r.Text = file + ": " + r.Text
+	return r
+}
+
+// because notes a cause that says nothing to a person.
+func (r *Refusal) because(err error) *Refusal {
+	r.Err = err
+	return r
 }
 
 // inBytes writes a size for people.

@@ -47,7 +47,7 @@ func (d *Desk) writeResults(ctx context.Context, id string, w io.Writer, as impo
 		return nil, err
 	}
 	if u.Import == nil {
-		return nil, refuse(Unready, "%s was not imported, so it has no results", u.Name)
+		return nil, refuse(Unready, "the file was not imported, so it has no results")
 	}
 	imp, err := books.ReadImport(ctx, d.queue, u.Import.Batch)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Desk) writeResults(ctx context.Context, id string, w io.Writer, as impo
 	}
 	defer f.close()
 	if err := checked.CheckRoom(as); err != nil {
-		return nil, refuse(Unusable, "%s: %w", u.Name, err)
+		return nil, unusable(u.Name, err).of(u.Name)
 	}
 	return f.WriteResults(ctx, d.queue, w, as)
 }

@@ -28,7 +28,7 @@ func (s *Store) create(path string) (*sink, error) {
 func (k *sink) Write(p []byte) (int, error) {
 	if used := k.s.used.Add(int64(len(p))); used > k.s.cfg.MaxTotal {
 		k.s.used.Add(-int64(len(p)))
-		return 0, refuse(NoRoom, "the uploads take %s already, which is as much as they may: remove some that are done, then upload the file again", inBytes(k.s.cfg.MaxTotal))
+		return 0, refuse(NoRoom, "the uploads take %s already, which is as much as they may; remove some that are done, then upload the file again", inBytes(k.s.cfg.MaxTotal))
 	}
 	n, err := k.f.Write(p)
 	k.s.used.Add(int64(n - len(p)))
@@ -42,7 +42,7 @@ func (k *sink) close() error { return k.s.full(errors.Join(k.s.syncFile(k.f), k.
 // full gives a full disk its sentence.
 func (s *Store) full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &Refusal{Kind: NoRoom, Err: err, Text: "the disk of the data folder is full, and nothing was kept: make room there, or remove uploads that are done, then try again"}
+		return refuse(NoRoom, "the disk of the data folder is full, and nothing was kept; make room there, or remove uploads that are done, then try again").because(err)
 	}
 	return err
 }
@@ -71,7 +71,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 		a.fail = tooLarge(a.max)
 		return 0, a.fail
 	case err != nil && err != io.EOF: //nolint:errorlint // io.Reader returns io.EOF itself
-		a.fail = refuse(BrokenOff, "the upload broke off after %s, and nothing was kept; upload the file again: %w", inBytes(a.n), err)
+		a.fail = refuse(BrokenOff, "the upload broke off after %s, and nothing was kept; upload the file again", inBytes(a.n)).because(err)
 		return n, a.fail
 	}
 	return n, err
@@ -79,7 +79,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 
 // tooLarge refuses a file above the limit.
 func tooLarge(limit int64) *Refusal {
-	return refuse(TooLarge, "the file is larger than %s, and nothing was kept: split it, or import it with enqueue, which takes files of any size", inBytes(limit))
+	return refuse(TooLarge, "the file is larger than %s, and nothing was kept; split it, or import it with enqueue, which takes files of any size", inBytes(limit))
 }
 
 // maxRatio is how many times larger text may be than its packed form. Orders differ in
@@ -103,9 +103,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	b.n += int64(len(p))
 	switch {
 	case b.n > b.slack && b.n > maxRatio*b.packed():
-		return 0, refuse(Unusable, "the file unpacks to more than %d times its size, which no file of orders does (a zip bomb?); nothing was kept", maxRatio)
+		return 0, refuse(Unusable, "the file unpacks to more than %d times its size, which no file of orders does (a zip bomb?), and nothing was kept", maxRatio)
 	case b.n > b.max:
-		return 0, refuse(TooLarge, "the file unpacks to more than %s, and nothing was kept: split it, or import it with enqueue, which takes files of any size", inBytes(b.max))
+		return 0, refuse(TooLarge, "the file unpacks to more than %s, and nothing was kept; split it, or import it with enqueue, which takes files of any size", inBytes(b.max))
 	case b.w == nil:
 		return len(p), nil
 	}

@@ -19,9 +19,9 @@ func directory(name string, f *os.File, size int64) ([]*zip.File, error) {
 	archive, err := xlsx.Directory(f, size)
 	switch {
 	case errors.Is(err, xlsx.ErrDirectory):
-		return nil, refuse(Unusable, "%s is a zip archive of too many files; upload the file with the orders itself", name)
+		return nil, refuse(Unusable, "this is a zip archive of too many files; upload the file with the orders itself").of(name)
 	case err != nil:
-		return nil, refuse(Unusable, "%s: the workbook or zip archive is damaged or cut off; copy it again, or upload the file with the orders itself: %w", name, err)
+		return nil, refuse(Unusable, "the workbook or zip archive is damaged or cut off (%w); copy it again, or upload the file with the orders itself", err).of(name)
 	}
 	return archive.File, nil
 }
@@ -34,20 +34,20 @@ func single(name string, files []*zip.File, size int64) (inner string, content i
 	})
 	switch len(files) {
 	case 0:
-		return "", nil, 0, refuse(Unusable, "%s: the zip archive is empty; upload the CSV file itself", name)
+		return "", nil, 0, refuse(Unusable, "the zip archive is empty; upload the CSV file itself").of(name)
 	case 1:
 	default:
-		return "", nil, 0, refuse(Unusable, "%s: the zip archive holds %d files (%s); each file is an import of its own: upload them one by one", name, len(files), someNames(files))
+		return "", nil, 0, refuse(Unusable, "the zip archive holds %d files (%s); each file is an import of its own: upload them one by one", len(files), someNames(files)).of(name)
 	}
 	inner = cleanName(files[0].Name)
 	if files[0].Flags&1 != 0 {
-		return "", nil, 0, refuse(Unusable, "%s: %s in the zip archive is encrypted; unpack it with its password and upload the file itself", name, inner)
+		return "", nil, 0, refuse(Unusable, "%s in the zip archive is encrypted; unpack it with its password and upload the file itself", inner).of(name)
 	}
 	content, err = files[0].Open()
 	if errors.Is(err, zip.ErrAlgorithm) {
-		err = refuse(Unusable, "%s: the zip archive is packed in a way that cannot be read here (method %d); unpack it and upload the file itself", name, files[0].Method)
+		err = refuse(Unusable, "the zip archive is packed in a way that cannot be read here (method %d); unpack it and upload the file itself", files[0].Method).of(name)
 	} else if err != nil {
-		err = refuse(Unusable, "%s: the zip archive is damaged; copy it again, or upload the CSV file itself: %w", name, err)
+		err = refuse(Unusable, "the zip archive is damaged (%w); copy it again, or upload the CSV file itself", err).of(name)
 	}
 	return inner, content, min(int64(files[0].CompressedSize64), size), err
 }
@@ -75,12 +75,12 @@ func damaged(name string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return refuse(Unusable, "%s: the file ends in the middle: it is cut off; copy it again: %w", name, err)
+		return refuse(Unusable, "the file ends in the middle: it is cut off; copy it again").of(name).because(err)
 	case errors.Is(err, zip.ErrChecksum):
-		return refuse(Unusable, "%s: the file is damaged, its checksum is wrong; copy it again: %w", name, err)
+		return refuse(Unusable, "the file is damaged, its checksum is wrong; copy it again").of(name).because(err)
 	}
 	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
-		return refuse(Unusable, "%s: the zip archive is damaged (%w); copy it again", name, err)
+		return refuse(Unusable, "the zip archive is damaged (%w); copy it again", err).of(name)
 	}
-	return &Refusal{Kind: Unusable, Text: err.Error(), Err: err}
+	return unusable(name, err).divided()
 }
