@@ -290,7 +290,7 @@ func TestSettingsThatWouldOpenTheConsole(t *testing.T) {
 		"plain text":          {func(c *Config) { c.Listen, c.Users = ":9465", "users" }, "passwords would cross the network in plain text"},
 		"header from anybody": {func(c *Config) { c.UserHeader = "X-User" }, "anybody can send the header"},
 		"half a certificate":  {func(c *Config) { c.TLSCert = "c" }, "a certificate needs its key"},
-		"no address":          {func(c *Config) { c.Listen = "9465" }, "is not an address"},
+		"no address":          {func(c *Config) { c.Listen = "9465" }, "is not host:port"},
 		"no network":          {func(c *Config) { c.Proxies = []string{"nginx"} }, "is neither an address nor a network"},
 		"no role":             {func(c *Config) { c.ProxyRole = "admin" }, `"admin" is not a role`},
 		"no name":             {func(c *Config) { c.Hosts = []string{"https://a"} }, "is not a name"},
