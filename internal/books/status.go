@@ -48,7 +48,7 @@ type Found struct {
 	// Intent is that intent.
 	Intent *settle.Pending
 	// Waiting is how many intents of any order are in the waiting room, whose subjects
-	// name no orders. Find leaves it at 0.
+	// name no orders. Find leaves it at 0, which is right for an order that exists.
 	Waiting uint64
 	// NothingSent is a sentence if no worker sends (fleet.View). Find leaves it empty.
 	NothingSent string

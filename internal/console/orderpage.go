@@ -67,7 +67,7 @@ func showOrder(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if found.Record == nil && found.Letter == nil && !found.Pending {
+	if !found.Pending && found.Record.Outcome() != order.OutcomeAccepted { // enqueued again, it may wait there
 		if found.Waiting, err = v.queue().Waiting.Total(ctx); err != nil {
 			return err
 		}

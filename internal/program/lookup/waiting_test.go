@@ -59,3 +59,17 @@ func TestAnOrderThatWaitsIsFound(t *testing.T) {
 	require.Contains(t, out.String(), "Look again when fewer orders wait")
 	require.NotContains(t, out.String(), "nothing is known")
 }
+
+// What was cancelled and enqueued again waits, whatever its record advises.
+func TestACancelledOrderThatWaitsAgain(t *testing.T) {
+	var cancelled order.Record
+	cancelled.SetOutcome(order.OutcomeCancelled)
+	f := Finding{OrderNo: "A-1", Result: &cancelled, Waiting: []Waiting{{IntentID: "i2"}}}
+	require.Equal(t, "Nothing: it waits, and a worker moves it into the queue.", f.steps()[0].Text)
+	f.Waiting = nil
+	require.Contains(t, f.steps()[0].Text, "Enqueue it again")
+	found := books.Found{Entry: settle.Entry{Record: &cancelled}, Waiting: 3}
+	steps := found.Advice("A-1")
+	require.Equal(t, "enqueue order A-1", steps[len(steps)-1].Command)
+	require.Contains(t, steps[len(steps)-1].Text, "the waiting room holds 3")
+}
