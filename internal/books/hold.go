@@ -40,6 +40,14 @@ const mostHolds = 1000
 // ImportToken returns the token under which the intents of an import wait.
 func ImportToken(batch string) string { return settle.ImportToken(batch) }
 
+// WaitingOf returns how many orders of an import are in the waiting room; "" = of all.
+func WaitingOf(ctx context.Context, q *queue.Queue, batch string) (uint64, error) {
+	if batch == "" {
+		return q.Waiting.Total(ctx)
+	}
+	return q.Waiting.Of(ctx, ImportToken(batch))
+}
+
 // ImportName returns the name of an import by its token, or the token where it encodes
 // none.
 func ImportName(token string) string {

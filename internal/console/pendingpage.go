@@ -27,6 +27,9 @@ type pendingPage struct {
 	Orders []books.PendingOrder
 	// Total is how many orders are in the queue, whatever the filter says.
 	Total uint64
+	// Waits is how many orders of the filter's import are in the waiting room, where the list
+	// is empty.
+	Waits uint64
 	From  uint64
 	// Begin is the address of the first page, Next that of the next one, Others that of
 	// the list with or without the orders that were not attempted.
@@ -68,6 +71,11 @@ func showPending(v *visit) error {
 	})
 	if err != nil {
 		return err
+	}
+	if len(p.Orders) == 0 && !p.Filter.Retrying {
+		if p.Waits, err = books.WaitingOf(ctx, v.queue(), p.Filter.Batch); err != nil {
+			return err
+		}
 	}
 	if p.Filter.Batch != "" {
 		p.Import, _ = v.s.batches.name(ctx, p.Filter.Batch)

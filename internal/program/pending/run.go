@@ -82,6 +82,18 @@ func (c *command) run(cmd *cobra.Command) error {
 	return c.table(ctx, q)
 }
 
+// sayWhatWaits says how many orders of the import are not in the queue yet.
+func (c *command) sayWhatWaits(ctx context.Context, q *queue.Queue) error {
+	if c.filter.Retrying {
+		return nil
+	}
+	n, err := books.WaitingOf(ctx, q, c.filter.Batch)
+	if err == nil && n > 0 {
+		c.say("%d in the waiting room (orderpost fleet shows what feeds the queue from there)", n)
+	}
+	return err
+}
+
 // table prints the orders as text.
 func (c *command) table(ctx context.Context, q *queue.Queue) error {
 	if why := fleet.New(q).NothingSent(ctx); why != "" {
@@ -100,6 +112,7 @@ func (c *command) table(ctx context.Context, q *queue.Queue) error {
 		return err
 	case n == 0:
 		c.say("No order matches.")
+		return c.sayWhatWaits(ctx, q)
 	case next > 0:
 		counts, err := q.Census.Count(ctx)
 		if err != nil {

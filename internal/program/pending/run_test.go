@@ -46,6 +46,18 @@ func TestPending(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Equal(t, "No order matches.\n", out)
 
+	_, err = q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "WAITS", ID: "w", Batch: "april", Lane: "bulk", Body: []byte(`{"order_no":"WAITS","timeout":30}`)})
+	require.NoError(t, err)
+	for batch, want := range map[string]string{"": "1 in the waiting room", "april": "1 in the waiting room", "march": "No order matches.\n"} {
+		code, out = run("--batch=" + batch)
+		if batch == "" {
+			code, out = run()
+		}
+		require.Zero(t, code, out)
+		require.Contains(t, out, want)
+		require.Equal(t, batch != "march", strings.Contains(out, "waiting room"))
+	}
+
 	publish := func(nos ...string) {
 		for _, no := range nos {
 			_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Batch: "march", Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
