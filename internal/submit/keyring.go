@@ -94,6 +94,16 @@ func (k *keyring) reload() (changed bool) {
 	return true
 }
 
+// note says why the pairs could not be read again; "" = they could.
+func (k *keyring) note() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lastErr == "" {
+		return ""
+	}
+	return "going on with the old API keys: " + k.lastErr
+}
+
 func (k *keyring) equal(pairs []KeyPair) bool {
 	if len(pairs) != len(k.pairs) {
 		return false

@@ -126,6 +126,9 @@ func (s *Submitter) Notes() []string {
 	if note := s.rulesNote.Load(); note != nil {
 		notes = append(notes, *note)
 	}
+	if note := s.keys.note(); note != "" {
+		notes = append(notes, note)
+	}
 	if note := s.schema.Note(); note != "" {
 		notes = append(notes, note)
 	}
