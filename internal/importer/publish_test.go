@@ -204,8 +204,12 @@ func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
 	content := numbered(1, 3, "1")
 	batch := func(name string) func(*Options) { return func(o *Options) { o.Batch = name } }
 	publish(t, q, openText(t, content, batch("march")))
-	require.NoError(t, q.Pull(t.Context(), 2, 5*time.Second, func(ds []*settle.Delivery) {
+	require.NoError(t, q.Pull(t.Context(), 3, 5*time.Second, func(ds []*settle.Delivery) {
 		for _, d := range ds {
+			if d.OrderNo() == "A-3" { // its worker is killed in an attempt
+				require.NoError(t, q.Worker.NoteAttempt(t.Context(), d, d.History))
+				continue
+			}
 			report := order.Report{End: order.EndHandBack, Verdict: order.Retry, History: order.History{Attempts: 1}}
 			_, err := q.Worker.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
 			require.NoError(t, err)
@@ -223,6 +227,8 @@ func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
 	stream, err := js.Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
+	done = publish(t, q, openText(t, numbered(3, 3, "2"), batch("other")))
+	require.Equal(t, map[Fate]int{Conflict: 1}, done.Fates, "it may exist with its first body")
 	done = publish(t, q, openText(t, content, batch("may")))
 	require.Equal(t, map[Fate]int{Stored: 3}, done.Fates)
 	work(t, q, 3, nil)

@@ -56,10 +56,12 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 func (d *Delivery) doubtBefore() bool {
 	last := d.Last.Record
 	switch {
-	case last == nil || !last.Unsure:
+	case last == nil || !last.Unsure && !last.Open():
 		return false
 	case last.IntentID != d.Intent.ID:
 		return !d.Redelivered() || d.Invalid != nil
+	case !last.Unsure:
+		return false
 	default:
 		return last.Aside() && (d.Unexplained == 0 && !last.Open() || d.Invalid != nil)
 	}
@@ -98,6 +100,9 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	case last == nil:
 	case last.IntentID != d.Intent.ID:
 		h.Unsure, h.Recalled, h.LastTimestamp = last.Unsure, last.Recalled, last.LastTimestamp
+		if last.Open() {
+			h.Doubt() // its intent left the stream, and its writer never reported what happened
+		}
 	default:
 		h = last.History
 		lost, d.Delivered = sinceNote(d.counted, last)

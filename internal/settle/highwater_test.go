@@ -95,6 +95,26 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	require.False(t, pull(t, b, 1)[0].CountLost)
 }
 
+// The queue is lost with an attempt under way. What is enqueued again may exist already, with
+// the first body.
+func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"))
+	attempting(t, a, pull(t, a, 1)[0])
+	stream, err := jetStream(t, s).Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context()))
+	publish(t, a, correction("i2"))
+	d := pull(t, a, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	require.True(t, d.History.Unsure)
+	settleAs(t, a, d, report(order.Rejected, d.History))
+	rec := lookup(t, a, "A-1")
+	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
+	require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash)
+}
+
 // While the mark cannot be written, nothing of the pull may be acted on.
 func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	s := startBroker(t)
