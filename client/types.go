@@ -39,7 +39,8 @@ const (
 	Same Status = "same"
 )
 
-// Receipt names a submission that is stored.
+// Receipt names a submission that is stored. Without an ID it names the order: another
+// submission with this body has taken the place of this one, and was accepted.
 type Receipt struct {
 	OrderNo, ID string
 	// Status is empty beside an error.

@@ -55,7 +55,7 @@ type batches struct {
 	next   uint64    // the sequence to go on from; 0 = nothing was read yet
 	stream time.Time // when the stream was created
 	behind bool
-	asOf   time.Time // every result until then is counted; zero while behind
+	empty  time.Time // the queue and the waiting room were empty then, and what was settled before is counted; zero = they were not
 	seed   maphash.Seed
 	names  map[string]uint32 // index in all
 	all    []*batchRows
@@ -89,25 +89,26 @@ func newBatches(q *queue.Queue, log zerolog.Logger) *batches {
 }
 
 func (b *batches) reset() {
-	b.next, b.behind, b.asOf, b.seed = 0, true, time.Time{}, maphash.MakeSeed()
+	b.next, b.behind, b.empty, b.seed = 0, true, time.Time{}, maphash.MakeSeed()
 	b.names, b.all, b.open, b.refused = make(map[string]uint32), nil, make(map[uint64]place), make(map[uint64]struct{})
 }
 
-// look returns the count of an import, until when it is whole, and whether there are
-// results that were not counted yet.
-func (b *batches) look(batch string) (c batchCount, asOf time.Time, behind bool) {
+// look returns the count of an import, when the queue and the waiting room were empty before
+// it was counted (zero = they were not), and whether there are results that were not counted
+// yet.
+func (b *batches) look(batch string) (c batchCount, empty time.Time, behind bool) {
 	b.mu.Lock()
 	b.looked = time.Now()
 	if i, ok := b.names[batch]; ok {
 		c = b.all[i].batchCount
 	}
-	asOf, behind = b.asOf, b.behind
+	empty, behind = b.empty, b.behind
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
-	return c, asOf, behind
+	return c, empty, behind
 }
 
 // imports lists what is remembered, the latest first. It reads once for all viewers, at
@@ -184,7 +185,10 @@ func (b *batches) run(ctx context.Context) {
 
 // follow reads the results that were recorded since the last call, for a while.
 func (b *batches) follow(ctx context.Context) error {
-	began := time.Now()
+	empty := time.Now()
+	if counts, err := b.queue.Census.Count(ctx); err != nil || counts.Pending+counts.Waiting > 0 {
+		empty = time.Time{}
+	}
 	results := b.queue.Results()
 	state, err := results.State(ctx)
 	if err != nil {
@@ -209,10 +213,10 @@ func (b *batches) follow(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.behind, b.asOf = err != nil, time.Time{}
+	b.behind, b.empty = err != nil, time.Time{}
 	switch {
 	case err == nil:
-		b.next, b.asOf = state.LastSeq+1, began
+		b.next, b.empty = state.LastSeq+1, empty
 	case errors.Is(err, errLater):
 		err = nil
 	}

@@ -67,9 +67,8 @@ func showImports(v *visit) error {
 		limits := v.s.desk.Store().Limits()
 		p.Limits = &limits
 	}
-	now := v.s.watch.look(v.Context())
 	for _, imp := range all[from:min(from+importsShown, len(all))] {
-		line, behind := lineOf(v, imp, now)
+		line, behind := lineOf(v, imp)
 		p.Imports = append(p.Imports, line)
 		p.Behind = p.Behind || behind
 	}
@@ -80,13 +79,16 @@ func showImports(v *visit) error {
 	return v.render("imports", "Imports", p)
 }
 
+// clocksDiffer is by how much the clock of the program that imported may be behind this one's.
+const clocksDiffer = 2 * time.Second
+
 // lineOf sums up an import. Its orders without an outcome have none any more if the queue and
 // the waiting room were empty before the outcomes were counted.
-func lineOf(v *visit, imp *books.Import, now *snapshot) (line importLine, behind bool) {
+func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 	line.Import = imp
 	line.Name, line.Other = importName(imp)
-	var asOf time.Time
-	line.Count, asOf, behind = v.s.batches.look(imp.Batch)
+	var empty time.Time
+	line.Count, empty, behind = v.s.batches.look(imp.Batch)
 	for _, o := range order.Outcomes() {
 		if n := line.Count.Outcomes[o]; n > 0 {
 			line.Outcomes = append(line.Outcomes, outcomeCount{o, n})
@@ -94,7 +96,7 @@ func lineOf(v *visit, imp *books.Import, now *snapshot) (line importLine, behind
 	}
 	line.Accepted, line.Unknown = line.Count.Outcomes[order.OutcomeAccepted], line.Count.Outcomes[order.OutcomeUnknown]
 	line.Failed = line.Count.Total() - line.Accepted - line.Unknown
-	if line.Open = openOrders(imp, &line.Count); imp.Complete() && now.emptyAfter(imp.UpdatedAt) && asOf.After(now.At) {
+	if line.Open = openOrders(imp, &line.Count); imp.Complete() && empty.Add(-clocksDiffer).After(imp.UpdatedAt) {
 		line.Open, line.Elsewhere = 0, line.Open
 	}
 	if imp.Rows > 0 {
@@ -126,7 +128,7 @@ func lineOf(v *visit, imp *books.Import, now *snapshot) (line importLine, behind
 		line.Word, line.Tone, line.Says = "settled", "good", "Every order has its outcome."
 	}
 	if line.Elsewhere > 0 && line.Word == "settled" {
-		line.Says += " " + plural(line.Elsewhere, "row was", "rows were") + " decided by another submission, or the outcome has expired."
+		line.Says += " " + plural(line.Elsewhere, "row was", "rows were") + " decided by another submission, or the outcome has expired or was lost."
 	}
 	return line, behind
 }
@@ -206,7 +208,7 @@ func showImport(v *visit) error {
 		return err
 	}
 	p := importPage{MayImport: v.may(Importer), Fates: fates(imp.Counts), Cancel: v.s.cancelling(imp.Batch)}
-	p.importLine, p.Behind = lineOf(v, imp, v.s.watch.look(v.Context()))
+	p.importLine, p.Behind = lineOf(v, imp)
 	ctx, cancel := v.brief()
 	defer cancel()
 	if p.Waits, err = v.s.queue.Waiting.Of(ctx, books.ImportToken(imp.Batch)); err != nil {

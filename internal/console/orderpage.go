@@ -67,8 +67,9 @@ func showOrder(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if !found.Pending && found.Record.Outcome() != order.OutcomeAccepted { // enqueued again, it may wait there
-		if found.Waiting, err = v.queue().Waiting.Total(ctx); err != nil {
+	nobody := found.Record == nil && found.Letter == nil
+	if again := found.Record.Outcome().Created() == order.OutcomeCancelled.Created(); !found.Pending && (nobody || again) { // enqueued again, it may wait there
+		if found.Waiting, err = v.queue().Waiting.Total(ctx); err != nil && nobody {
 			return err
 		}
 	}

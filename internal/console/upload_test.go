@@ -452,7 +452,7 @@ func TestWhatAnotherImportSent(t *testing.T) {
 	}
 	require.Eventually(t, saying("2 orders have no outcome yet."), time.Minute, 20*time.Millisecond, "one of them may be in the queue")
 	r.pull(1, order.Accepted)
-	require.Eventually(t, saying("Every order has its outcome. 2 rows were decided by another submission, or the outcome has expired."), time.Minute, 20*time.Millisecond)
+	require.Eventually(t, saying("Every order has its outcome. 2 rows were decided by another submission, or the outcome has expired or was lost."), time.Minute, 20*time.Millisecond)
 	require.Contains(t, said, "100 %")
 	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "settled")
 }

@@ -48,11 +48,6 @@ type snapshot struct {
 	Missing []string
 }
 
-// emptyAfter reports whether the queue and the waiting room were empty at some time after at.
-func (s *snapshot) emptyAfter(at time.Time) bool {
-	return s.Counts.Pending == 0 && s.Counts.Waiting == 0 && s.At.Add(-readTimeout).After(at)
-}
-
 // watch reads the streams once for all viewers, and not at all while nobody looks.
 type watch struct {
 	queue   *queue.Queue

@@ -74,12 +74,14 @@ func hashOf(st books.OrderStatus, id string) (hash string, ok bool) {
 
 // swallowed judges a submission that the broker took for one of before, of which nothing is
 // stored. It is the same if another submission with its body has replaced it and was accepted.
+// Then the last word on the order_no tells what became of it, and no ID.
 func (d *Door) swallowed(s *submission) (Status, error) {
 	st, err := d.look(s.ctx, s.in.OrderNo)
 	switch {
 	case err != nil:
 		return 0, err
 	case st.Record.Outcome() == order.OutcomeAccepted && st.Record.BodyHash == s.hash:
+		s.receipt.ID = ""
 		return Same, nil
 	}
 	return 0, idUsed(s, "the broker remembers it from another order, or from a submission that another one has replaced")

@@ -27,7 +27,8 @@ const (
 func (s Status) String() string { return [...]string{"", "stored", "same"}[s] }
 
 // Receipt names a submission. An error comes with its ID, too, and with its OrderNo if the
-// body has one.
+// body has one. Without an ID it names the order: another submission with this body has taken
+// the place of this one, and was accepted.
 type Receipt struct {
 	OrderNo, ID string
 	Status      Status

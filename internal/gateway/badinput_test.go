@@ -107,10 +107,17 @@ func TestABodyThatNobodyAskedFor(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *queue.Config) {
 		o.bodyTimeout, o.Log = 300*time.Millisecond, zerolog.New(io.Discard)
 	})
+	long := make([]string, 40)
+	for i := range long {
+		long[i] = fmt.Sprintf(`{"order_no":"L-%d","timeout":30}`, i)
+	}
+	require.Equal(t, http.StatusOK, r.do("POST", "/v1/orders", strings.Join(long, "\n"), "Content-Type", mediaLines).status)
+	r.settle(len(long))
 	const next = "GET /livez HTTP/1.1\nHost: x\n\n"
 	for name, send := range map[string]string{
 		"with a length":        "GET /livez HTTP/1.1\nHost: x\nContent-Length: 1\n\n",
 		"in chunks":            "GET /openapi.yaml HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n",
+		"of a long answer":     "GET /v1/outcomes HTTP/1.1\nHost: localhost\nContent-Length: 1\n\n",
 		"behind a broken line": "POST /v1/orders HTTP/1.1\nHost: localhost\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\n\nzz\n" + next,
 		"behind a slow line":   "POST /v1/orders HTTP/1.1\nHost: localhost\nContent-Type: application/x-ndjson\nContent-Length: 500\n\n{",
 	} {

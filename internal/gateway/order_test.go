@@ -83,6 +83,7 @@ func TestARepeatedPOSTBehindAnotherKey(t *testing.T) {
 		}
 		a := r.do("POST", "/v1/orders", body("A"), headerKey, key)
 		require.Equal(t, want, a.status, a.text)
+		there := a.header.Get("Location")
 		if want == http.StatusCreated {
 			r.settle(1)
 			require.Eventually(t, func() bool {
@@ -91,6 +92,7 @@ func TestARepeatedPOSTBehindAnotherKey(t *testing.T) {
 				return err == nil && room.Msgs == 0
 			}, patience, time.Millisecond)
 		}
+		require.Equal(t, "accepted", r.do("GET", there, "").outcome(t).Outcome, there)
 	}
 }
 

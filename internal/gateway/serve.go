@@ -265,8 +265,11 @@ func (c *call) admitted(rt route) error {
 	}
 	closed := c.s.metrics.Opened(rt.name)
 	c.release = func() { closed(); leave() }
-	if rt.method != http.MethodPost { // it may wait, and has no body
+	if rt.method != http.MethodPost { // it may wait
 		_ = c.control.SetReadDeadline(time.Time{})
+		if c.Body != http.NoBody { // nobody asked for one, and net/http would wait for it before a long answer
+			c.w.Header().Set("Connection", "close")
+		}
 	}
 	return rt.serve(c)
 }

@@ -102,7 +102,7 @@ func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, mor
 		c.s.metrics.Submitted(p.name())
 		return p.line(), !l.last && p.Status < http.StatusInternalServerError
 	}
-	out := receiptOf(r)
+	out := receiptOf(r, l.order.ID)
 	out.Line = l.n
 	c.s.metrics.Submitted(out.Result)
 	return jsonLine(out), true

@@ -63,27 +63,30 @@ func (c *call) store(o door.Order) error {
 		return p
 	}
 	endSpan(span, r, nil)
-	out := receiptOf(r)
+	out := receiptOf(r, o.ID)
 	c.s.metrics.Submitted(out.Result)
 	c.w.Header().Set("Location", orderURL(r.OrderNo, r.ID))
 	c.answer(out.Status, out)
 	return nil
 }
 
-// receiptOf returns the answer to an order that is stored.
-func receiptOf(r door.Receipt) receipt {
-	out := receipt{Status: http.StatusCreated, OrderNo: r.OrderNo, Submission: r.ID, Result: "stored"}
+// receiptOf returns the answer to an order that is stored, with the ID that it was sent with.
+func receiptOf(r door.Receipt, id string) receipt {
+	out := receipt{Status: http.StatusCreated, OrderNo: r.OrderNo, Submission: id, Result: "stored"}
 	if r.Status == door.Same {
 		out.Status, out.Result = http.StatusOK, "same"
 	}
 	return out
 }
 
-// orderURL returns where the outcome of a submission is.
+// orderURL returns where the outcome of a submission is, or without one that of the order.
 func orderURL(orderNo, submission string) string {
 	segment := url.PathEscape(orderNo)
 	if strings.Trim(segment, ".") == "" { // clients resolve these
 		segment = strings.ReplaceAll(segment, ".", "%2E")
+	}
+	if submission == "" {
+		return "/v1/orders/" + segment
 	}
 	return "/v1/orders/" + segment + "?submission=" + url.QueryEscape(submission)
 }

@@ -87,9 +87,10 @@ func newClient(c Config, s *secrets, problem func(error)) *client {
 	return &client{url: c.URL, transport: transport, timeout: attemptTimeout, hidden: hider(c.URL), secrets: s, problem: problem}
 }
 
-// leastPart is from how many bytes on a part of the address is hidden where it stands alone.
-// A shorter one may be a word that the receiver's sentence needs.
-const leastPart = 12
+// leastSegment and leastValue are from how many bytes on a segment of the path, and a value of
+// the query, is hidden where it stands alone. A shorter one may be a word that the receiver's
+// sentence needs.
+const leastSegment, leastValue = 12, 6
 
 // hider hides the path and the query of an address, which may be secret: many a page for an
 // unknown address repeats it. HTML escapes an &, and so does JSON, which may also escape a /.
@@ -102,14 +103,16 @@ func hider(address string) *strings.Replacer {
 	if bare := strings.TrimPrefix(u.Path, "/"); strings.Contains(bare, "/") {
 		parts = append(parts, bare) // Django and Laravel leave the first slash out
 	}
-	alone := strings.Split(u.Path, "/")
-	for _, values := range u.Query() {
-		alone = append(alone, values...)
-	}
-	for _, part := range alone {
-		if len(part) >= leastPart {
-			parts = append(parts, part)
+	alone := func(least int, of []string) {
+		for _, part := range of {
+			if len(part) >= least {
+				parts = append(parts, part)
+			}
 		}
+	}
+	alone(leastSegment, strings.Split(u.Path, "/"))
+	for _, values := range u.Query() {
+		alone(leastValue, values)
 	}
 	var all []string
 	for _, part := range parts {

@@ -36,7 +36,7 @@ func NewLogger(w io.Writer, level, format string, environ map[string]string) (ze
 // ParseLevel reads the level of a log: debug, info, warn or error.
 func ParseLevel(text string) (zerolog.Level, error) {
 	for _, lvl := range []zerolog.Level{zerolog.DebugLevel, zerolog.InfoLevel, zerolog.WarnLevel, zerolog.ErrorLevel} {
-		if text == lvl.String() {
+		if strings.EqualFold(text, lvl.String()) {
 			return lvl, nil
 		}
 	}
