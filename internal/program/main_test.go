@@ -64,6 +64,7 @@ func TestSignalsEndAProgramInOrder(t *testing.T) {
 			cmd.Env = append(os.Environ(), childMark+"=1")
 			stdin, err := cmd.StdinPipe()
 			require.NoError(t, err)
+			defer func() { _ = stdin.Close() }() // not before the end, unless the test says so
 			stdout, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
