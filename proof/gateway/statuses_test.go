@@ -178,7 +178,7 @@ func statusesOfImports(t *testing.T, seen *coverage) {
 	post(table+noise.String(), "", 507, "no-room", "client shop")
 
 	do(exchange{method: "GET", path: "/v1/imports/" + good + "/results", status: 200})
-	do(exchange{method: "GET", path: "/v1/imports/" + bad + "/results", status: 409, problem: "not-ready", where: "body"})
+	do(exchange{method: "GET", path: "/v1/imports/" + bad + "/results", status: 409, problem: "not-ready", where: "import"})
 	do(exchange{method: "PUT", path: "/v1/imports", status: 405, problem: "method-not-allowed", where: "method"})
 	every := []exchange{{method: "GET", path: "/v1/imports/x"}, {method: "DELETE", path: "/v1/imports/x"}, {method: "GET", path: "/v1/imports/x/results"}}
 	for _, e := range every {
