@@ -20,7 +20,7 @@ type Step struct {
 // least one step. No step has a command if no shell can be given the name.
 func (f Found) Advice(name string) []Step {
 	steps := f.advice(name)
-	if f.Waiting > 0 && f.Record != nil && !f.Pending && f.Record.Outcome().Created() == order.OutcomeCancelled.Created() {
+	if f.Waiting > 0 && !f.Pending && f.Record.ClaimsNotCreated() {
 		steps = append(steps, Step{Text: fmt.Sprintf("It may be enqueued again already: the waiting room holds %d. This looks there, too:", f.Waiting), Command: "enqueue order " + ShellWord(name)})
 	}
 	if strings.ContainsRune(name, 0) {

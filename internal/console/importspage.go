@@ -47,7 +47,7 @@ type importLine struct {
 	Count            batchCount
 	Outcomes         []outcomeCount // those that are there
 	Open             int            // orders without an outcome
-	Elsewhere        int            // rows that another submission decided, or whose outcome has expired
+	Elsewhere        int            // rows that another submission decided, or whose outcome has expired or was lost
 	Accepted, Failed int
 	Unknown          int
 	Percent          int // of the rows, by outcome

@@ -68,7 +68,7 @@ func showOrder(v *visit) error {
 		return err
 	}
 	nobody := found.Record == nil && found.Letter == nil
-	if again := found.Record.Outcome().Created() == order.OutcomeCancelled.Created(); !found.Pending && (nobody || again) { // enqueued again, it may wait there
+	if !found.Pending && (nobody || found.Record.ClaimsNotCreated()) { // enqueued again, it may wait there
 		if found.Waiting, err = v.queue().Waiting.Total(ctx); err != nil && nobody {
 			return err
 		}

@@ -245,7 +245,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 // carryDoubt changes an outcome that claims "not created" to unknown if cur is in
 // doubt (R3).
 func (r *Record) carryDoubt(cur *Record) {
-	if r.claimsNotCreated() && doubtLeft(cur, r) {
+	if r.ClaimsNotCreated() && doubtLeft(cur, r) {
 		r.SetOutcome(OutcomeUnknown)
 		r.Unsure, r.Recalled = joinDoubt(cur.History, r.History)
 	}
@@ -282,9 +282,8 @@ func rank(r *Record) int {
 	}
 }
 
-func (r *Record) claimsNotCreated() bool {
-	return r.Outcome() != OutcomeNone && r.Outcome().Created() == "no"
-}
+// ClaimsNotCreated reports whether the outcome says that no order exists at the API.
+func (r *Record) ClaimsNotCreated() bool { return r.Outcome().Created() == "no" }
 
 // knowsAttempt reports whether the last attempt of late is not later than those that r
 // knows: no two attempts of an order share a timestamp (R3).

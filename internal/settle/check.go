@@ -51,19 +51,17 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 	return nil
 }
 
-// doubtBefore reports whether the last word says that an earlier intent is in doubt, and
+// doubtBefore reports whether an earlier intent is in doubt, or left an attempt open, and
 // no delivery of this one can have posted it. A body that can never be sent was not.
 func (d *Delivery) doubtBefore() bool {
 	last := d.Last.Record
 	switch {
-	case last == nil || !last.Unsure && !last.Open():
+	case last == nil:
 		return false
 	case last.IntentID != d.Intent.ID:
-		return !d.Redelivered() || d.Invalid != nil
-	case !last.Unsure:
-		return false
+		return (last.Unsure || last.Open()) && (!d.Redelivered() || d.Invalid != nil)
 	default:
-		return last.Aside() && (d.Unexplained == 0 && !last.Open() || d.Invalid != nil)
+		return last.Unsure && last.Aside() && (d.Unexplained == 0 && !last.Open() || d.Invalid != nil)
 	}
 }
 
@@ -100,15 +98,12 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	case last == nil:
 	case last.IntentID != d.Intent.ID:
 		h.Unsure, h.Recalled, h.LastTimestamp = last.Unsure, last.Recalled, last.LastTimestamp
-		if last.Open() {
-			h.Doubt() // its intent left the stream, and its writer never reported what happened
-		}
 	default:
 		h = last.History
 		lost, d.Delivered = sinceNote(d.counted, last)
-		if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
-			h.Doubt() // its writer never reported what happened
-		}
+	}
+	if last.Open() {
+		h.Doubt() // its writer never reported what happened
 	}
 	if lost > 0 {
 		h.Doubt() // an unexplained delivery may have been posted (R3)

@@ -29,7 +29,7 @@ func meaning(v order.Verdict) string {
 // steps says what to do next.
 func (f *Finding) steps() []books.Step {
 	unknown := f.Result == nil && f.Letter == nil
-	if again := f.Result.Outcome().Created() == order.OutcomeCancelled.Created(); !f.Pending && (unknown || again && len(f.Waiting) > 0) {
+	if !f.Pending && (unknown || f.Result.ClaimsNotCreated() && len(f.Waiting) > 0) {
 		switch {
 		case len(f.Waiting) > 0 && f.Waiting[0].Held != "":
 			name := f.Waiting[0].Batch
