@@ -21,7 +21,7 @@ type Step struct {
 func (f Found) Advice(name string) []Step {
 	steps := f.advice(name)
 	if f.Waiting > 0 && !f.Pending && f.Record.ClaimsNotCreated() {
-		steps = append(steps, Step{Text: fmt.Sprintf("It may be enqueued again already: the waiting room holds %d. This looks there, too:", f.Waiting), Command: "enqueue order " + ShellWord(name)})
+		steps = append(steps, Step{Text: fmt.Sprintf("It may be enqueued again already: the waiting room holds %d. This looks there, too:", f.Waiting), Command: "orderpost order " + ShellWord(name)})
 	}
 	if strings.ContainsRune(name, 0) {
 		for i := range steps {
@@ -35,12 +35,12 @@ func (f Found) Advice(name string) []Step {
 
 func (f Found) advice(name string) []Step {
 	no, exact := ShellWord(name), exactly(name)
-	resolve := "deadletter resolve " + no
+	resolve := "orderpost deadletter resolve " + no
 	if f.Seq > 0 {
 		resolve += fmt.Sprintf(" --seen %d", f.Seq)
 	}
-	replay := Step{Command: "deadletter replay --order-no " + exact}
-	drop := Step{Command: "deadletter drop --order-no " + exact}
+	replay := Step{Command: "orderpost deadletter replay --order-no " + exact}
+	drop := Step{Command: "orderpost deadletter drop --order-no " + exact}
 	with := func(s Step, text, flags string) Step {
 		s.Text, s.Command = text, s.Command+flags
 		return s
@@ -53,7 +53,7 @@ func (f Found) advice(name string) []Step {
 	case f.Pending:
 		return []Step{{Text: "Wait: another intent for this order_no is in the queue. Look again when it is settled."}}
 	case f.Record == nil && f.Letter == nil && f.Waiting > 0:
-		return []Step{{Text: fmt.Sprintf("No result and no intent in the queue. It may be in the waiting room, which holds %d; this looks there, too:", f.Waiting), Command: "enqueue order " + no}}
+		return []Step{{Text: fmt.Sprintf("No result and no intent in the queue. It may be in the waiting room, which holds %d; this looks there, too:", f.Waiting), Command: "orderpost order " + no}}
 	case f.Record == nil && f.Letter == nil:
 		return []Step{{Text: "Nothing is known here: it was never enqueued, or its result has expired."}}
 	case f.Letter != nil && f.Letter.Conflict && (f.Record == nil || f.Record.Outcome() == order.OutcomeAccepted):
@@ -80,7 +80,7 @@ func (f Found) advice(name string) []Step {
 	case f.Letter == nil:
 		return []Step{{Text: "Correct it and enqueue it again under the same order_no, if it is still wanted."}}
 	case o == order.OutcomeRejected, o == order.OutcomeInvalid:
-		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "deadletter export --order-no " + exact + " > fix.ndjson"}}
+		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "orderpost deadletter export --order-no " + exact + " > fix.ndjson"}}
 		if o == order.OutcomeRejected {
 			steps = append(steps, with(replay, "The order is right, and what was wrong at the API is mended:", ""))
 		}

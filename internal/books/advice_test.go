@@ -40,7 +40,7 @@ func TestAnUnknownOrderMayWait(t *testing.T) {
 	require.Contains(t, Found{}.Advice("A 1")[0].Text, "never enqueued")
 	step := Found{Waiting: 3}.Advice("A 1")[0]
 	require.Contains(t, step.Text, "may be in the waiting room, which holds 3;")
-	require.Equal(t, "enqueue order 'A 1'", step.Command)
+	require.Equal(t, "orderpost order 'A 1'", step.Command)
 }
 
 // A replay that was cut off is finished only with the letter that the permission names.

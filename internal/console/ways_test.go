@@ -88,7 +88,7 @@ func TestCommandsAreForATerminal(t *testing.T) {
 	r := newRig(t)
 	r.refuses("B-1")
 	page := r.loggedIn().open(http.StatusOK, "/order?no=B-1")
-	require.Contains(t, page, "orderpost deadletter")
+	require.Contains(t, page, `<code class="command">orderpost deadletter`)
 	without := regexp.MustCompile(`(?s)<details class="terminal">.*?</details>`).ReplaceAllString(page, "")
 	require.NotContains(t, without, "orderpost deadletter")
 	files, err := templateFiles.ReadDir("templates")

@@ -63,7 +63,7 @@ func TestReadmeFromTheSandboxToTheOwnAPI(t *testing.T) {
 	require.Equal(t, program.ExitUsage, p.wait())
 	require.Contains(t, p.errOut.String(), "this worker posts to "+ownURL+", but the orders of this broker belong to "+sandboxURL+
 		" (0 pending orders, 20 results and 0 dead letters); nothing was sent.")
-	require.Contains(t, p.errOut.String(), "run: worker adopt")
+	require.Contains(t, p.errOut.String(), "run: orderpost worker adopt")
 	require.Contains(t, p.errOut.String(), "ORDERPOST_DATA_DIR")
 
 	code, out, errOut := runProgram(t, worker.Run, own, "adopt", "--yes")

@@ -71,7 +71,7 @@ func (e *IdentityError) Error() string {
 	}
 	return fmt.Sprintf("this worker posts to %s, but the orders of this broker belong to %s (%s); nothing was sent. "+
 		"If that is a mistake, correct ORDERPOST_API_URL or ORDERPOST_ACCOUNT_LABEL. "+
-		"If this worker is to take these orders over, run: worker adopt (with this worker's settings). "+
+		"If this worker is to take these orders over, run: orderpost worker adopt (with this worker's settings). "+
 		"To leave them where they are, give this worker another data folder (ORDERPOST_DATA_DIR) or, on a shared NATS, streams of its own (ORDERPOST_PREFIX)",
 		e.Want, e.Have, there)
 }

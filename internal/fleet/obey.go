@@ -87,7 +87,7 @@ func (m *Member) obeyIdentity(view *View) {
 func (m *Member) obeyHold(view *View) {
 	text, until := "", time.Time{}
 	if len(view.Unreadable) > 0 {
-		text = "the control bucket's " + strings.Join(view.Unreadable, " and ") + " cannot be read by this version: upgrade it, or use worker resume and worker limit"
+		text = "the control bucket's " + strings.Join(view.Unreadable, " and ") + " cannot be read by this version: upgrade it, or use orderpost resume and orderpost limit"
 	}
 	if h := view.Hold; h != nil && (h.Until.IsZero() || time.Now().Before(h.Until)) {
 		text, until = "held by "+cmp.Or(h.By, "somebody"), h.Until

@@ -210,7 +210,7 @@ func (p *publisher) keepTime(ctx context.Context) error {
 		return err
 	}
 	if left > 0 {
-		return fmt.Errorf("batch %s: %w: %d orders are pending with the time %s, and this run says %s; to move them: enqueue cancel %[1]s, then import again with --retry-failed and the new time",
+		return fmt.Errorf("batch %s: %w: %d orders are pending with the time %s, and this run says %s; to move them: orderpost enqueue cancel %[1]s, then import again with --retry-failed and the new time",
 			p.imp.Batch, ErrOtherTime, left, said(known), said(given))
 	}
 	p.imp.NotBefore = given

@@ -3,7 +3,6 @@ package program
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,17 +66,6 @@ func checkEmpty(cmd *cobra.Command) error {
 		}
 	})
 	return errors.Join(errs...)
-}
-
-// printError prints the error to stderr, unless it has no text.
-func printError(stderr io.Writer, name string, spell *speller, err error) {
-	if err == nil {
-		return
-	}
-	if exit, ok := err.(*ExitError); ok && exit.Err == nil {
-		return
-	}
-	_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, Printable(spell.text(err.Error())))
 }
 
 // Named refuses empty arguments, which a script passes whose variable is not set.

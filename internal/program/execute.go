@@ -18,8 +18,6 @@ import (
 // code is ExitInterrupted.
 func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	UsageErrors(root)
-	spell := newSpeller(root)
-	spell.commands(root)
 	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, Version()
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // a shell offers files only where CompleteFiles says so
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
@@ -31,13 +29,23 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	start := context.WithValue(ctx, lineKey{}, commandLine(root.Name(), args))
-	err := root.ExecuteContext(context.WithValue(start, spellerKey{}, spell))
+	err := root.ExecuteContext(context.WithValue(ctx, lineKey{}, commandLine(root.Name(), args)))
 	if err != nil && ctx.Err() != nil {
 		err = &ExitError{Code: ExitInterrupted, Err: interrupted(err)}
 	}
-	printError(stderr, root.Name(), spell, err)
+	printError(stderr, root.Name(), err)
 	return ExitCode(err)
+}
+
+// printError prints the error to stderr, unless it has no text.
+func printError(stderr io.Writer, name string, err error) {
+	if err == nil {
+		return
+	}
+	if exit, ok := err.(*ExitError); ok && exit.Err == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, Printable(err.Error()))
 }
 
 type lineKey struct{}

@@ -56,7 +56,7 @@ func (l Loss) String() string {
 }
 
 // LossAdvice tells a person what to do about a Loss.
-const LossAdvice = "A disk is damaged, or this is an older copy of the streams. Restore a backup, or accept the loss: worker repair; then enqueue the files of the time since again. " +
+const LossAdvice = "A disk is damaged, or this is an older copy of the streams. Restore a backup, or accept the loss: orderpost worker repair; then enqueue the files of the time since again. " +
 	"See OrderpostStreamsMissing in docs/runbook.md"
 
 // ExtentKeeper remembers how far the streams had come, and compares.

@@ -31,7 +31,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 			"older installation an intent without a result counts as expired, and the sum proves less.\n\n" +
 			"Exit code 3: the books do not balance, or audit could not find out.",
 		Args:    cobra.NoArgs,
-		Example: "  deadletter audit\n  deadletter audit --json",
+		Example: "  orderpost audit\n  orderpost audit --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, done, err := s.open(cmd.Context())
 			if err != nil {

@@ -36,7 +36,7 @@ func newDropCommand(s *surroundings) *cobra.Command {
 			"and say who dropped the letter. An unknown order stays protected from being sent again.\n" +
 			"drop asks first; without a terminal it needs --yes. Give a filter, or --all.\n\n" +
 			"Exit code 3: some letters stayed, because an intent for their order_no is in the queue.",
-		Example: "  deadletter drop --outcome expired --until 30d --dry-run\n  deadletter drop --outcome expired --until 30d",
+		Example: "  orderpost deadletter drop --outcome expired --until 30d --dry-run\n  orderpost deadletter drop --outcome expired --until 30d",
 		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}

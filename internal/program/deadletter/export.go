@@ -32,7 +32,7 @@ func newExportCommand(s *surroundings) *cobra.Command {
 			"corrections of the same order numbers.\n\n" +
 			"The CSV is for enqueue and not adapted to spreadsheets: cells may begin with = or +.\n\n" +
 			"Exit code 3: the format cannot hold the orders of some letters, which stderr names.",
-		Example: "  deadletter export --reason 'bad currency' > fix.ndjson\n  deadletter export --batch march --format csv > fix.csv",
+		Example: "  orderpost deadletter export --reason 'bad currency' > fix.ndjson\n  orderpost deadletter export --batch march --format csv > fix.csv",
 		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}

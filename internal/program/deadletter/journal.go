@@ -44,7 +44,7 @@ func newJournalCommand(s *surroundings) *cobra.Command {
 			"resumed or limited what, from which host, with which filter, and what came of it. How a name is known\n" +
 			"stands beside it: a name of --by or $USER is a claim. Nobody can change or delete an entry.\n\n" +
 			"An act without a result still runs, or its program ended, or could not write it.",
-		Example: "  deadletter journal\n  deadletter journal --since 24h --kind replay\n  deadletter journal --order-no A-100 --json",
+		Example: "  orderpost journal\n  orderpost journal --since 24h --kind replay\n  orderpost journal --order-no A-100 --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}

@@ -36,7 +36,7 @@ func newListCommand(s *surroundings) *cobra.Command {
 			"them, oldest first. --answer selects by what the answers say: the API's code and message, at most\n" +
 			"60 characters, in which # stands for what differs from order to order.\n" +
 			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
-		Example: "  deadletter list --outcome unknown --since 24h\n  deadletter list --status 5xx --order-no 'A-2026*' --csv\n  deadletter list --answer 'balance # is too low'",
+		Example: "  orderpost deadletter list --outcome unknown --since 24h\n  orderpost deadletter list --status 5xx --order-no 'A-2026*' --csv\n  orderpost deadletter list --answer 'balance # is too low'",
 		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
@@ -69,7 +69,7 @@ func (c *listCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	rows := c.rows(ctx)
+	rows := c.rows()
 	if !c.json && !c.csv {
 		counts := newReasons()
 		if _, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, counts.add); err != nil {
@@ -106,7 +106,7 @@ type rows interface {
 	end() error
 }
 
-func (c *listCommand) rows(ctx context.Context) rows {
+func (c *listCommand) rows() rows {
 	out := program.ForTerminal(c.stdout)
 	switch {
 	case c.json:
@@ -114,7 +114,7 @@ func (c *listCommand) rows(ctx context.Context) rows {
 	case c.csv:
 		return &csvRows{w: csv.NewWriter(out)}
 	default:
-		return &tableRows{w: c.stdout, show: program.Spell(ctx, "deadletter show"), now: time.Now()}
+		return &tableRows{w: c.stdout, now: time.Now()}
 	}
 }
 

@@ -42,7 +42,7 @@ func TestListGolden(t *testing.T) {
 	counts := newReasons()
 	require.NoError(t, counts.add(someLetters()))
 	counts.print(&out)
-	rows := &tableRows{w: &out, show: "deadletter show", now: noon}
+	rows := &tableRows{w: &out, now: noon}
 	for _, l := range append(someLetters(), lastYear()) {
 		require.NoError(t, rows.letter(l))
 	}
@@ -64,7 +64,7 @@ func TestListCSVIsHarmless(t *testing.T) {
 	c := &listCommand{surroundings: &surroundings{}, csv: true}
 	var out bytes.Buffer
 	c.stdout = &out
-	rows := c.rows(t.Context())
+	rows := c.rows()
 	for _, l := range someLetters() {
 		require.NoError(t, rows.letter(l))
 	}

@@ -46,7 +46,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 			"its operator said that the order does not exist. Your permission is recorded with your name. An\n" +
 			"accepted order is never replayed. The journal keeps who replayed what.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
-		Example: "  deadletter replay --outcome exhausted --since 2h --dry-run\n  deadletter replay --batch march --rate 20",
+		Example: "  orderpost deadletter replay --outcome exhausted --since 2h --dry-run\n  orderpost deadletter replay --batch march --rate 20",
 		Args:    filtersOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
@@ -122,7 +122,7 @@ func (c *replayCommand) run(cmd *cobra.Command) error {
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		tally, err := letters.Run(ctx, q, group, deed, how)
 		if tally.Fates[letters.Fate(settle.Replayed.String())] > 0 {
-			c.nothingSent = program.Spell(ctx, fleet.New(q).NothingSent(ctx))
+			c.nothingSent = fleet.New(q).NothingSent(ctx)
 		}
 		return tally.Counts(), c.report(deed, tally, err)
 	})

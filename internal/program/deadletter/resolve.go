@@ -37,8 +37,8 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 			"Instead of an order number give a filter, or --all: resolve then settles the unknown orders of all\n" +
 			"dead letters that match, and asks first; without a terminal it needs --yes.\n\n" +
 			"Exit code 3: nothing was changed, or some letters stayed.",
-		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'\n" +
-			"  deadletter resolve --outcome unknown --batch march --accepted --note 'the API lists them' --dry-run",
+		Example: "  orderpost deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'\n" +
+			"  orderpost deadletter resolve --outcome unknown --batch march --accepted --note 'the API lists them' --dry-run",
 		Args: program.Named(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
 	}

@@ -41,10 +41,10 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"(ORDERPOST_DATA_DIR), or opens the store that one left there.\n\n" +
 			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some letters\n" +
 			"stayed; 4 broker out of reach; 130 interrupted.",
-		Example: "  deadletter list --outcome unknown\n" +
-			"  deadletter show A-100\n" +
-			"  deadletter replay --outcome exhausted --since 2h --dry-run\n" +
-			"  deadletter resolve A-100 --accepted --note 'seen in the back office'",
+		Example: "  orderpost deadletter list --outcome unknown\n" +
+			"  orderpost deadletter show A-100\n" +
+			"  orderpost deadletter replay --outcome exhausted --since 2h --dry-run\n" +
+			"  orderpost deadletter resolve A-100 --accepted --note 'seen in the back office'",
 		Args: program.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usage(fmt.Errorf("no command given (see %s --help)", cmd.CommandPath()))

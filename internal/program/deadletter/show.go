@@ -14,7 +14,7 @@ func newShowCommand(s *surroundings) *cobra.Command {
 		Use:     "show ORDER_NO",
 		Short:   "Show one order: its attempts, what they mean, and what to do next",
 		Long:    "show prints the result, the dead letter, each attempt of the last submission, and what to do now.\n\nExit code 3: nothing is known about it.",
-		Example: "  deadletter show A-100",
+		Example: "  orderpost deadletter show A-100",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, done, err := s.open(cmd.Context())

@@ -90,7 +90,6 @@ const orderNoColumn = 24
 // fit into its column in full on the next line, because the next command needs it.
 type tableRows struct {
 	w     io.Writer
-	show  string    // the command that shows a letter
 	now   time.Time // for letters of another year
 	begun bool
 }
@@ -119,7 +118,7 @@ func (r *tableRows) letter(l *settle.Letter) error {
 		}
 	}
 	if name := l.Name(); err == nil && name != l.OrderNo {
-		_, err = fmt.Fprintf(r.w, "    %s %s\n", r.show, name)
+		_, err = fmt.Fprintf(r.w, "    orderpost deadletter show %s\n", name)
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func TestAnImportThatMayNeedApprovalSaysSo(t *testing.T) {
 	q, settings := waitingRoom(t)
 	approvals.SetRule(t.Context(), q, "imports.rows=2", "w1", "test", zerolog.Nop())
 	got := run(t, settings, "", orders(t, 0, 3), "--batch", "march")
-	require.Contains(t, got.errOut, "Here imports of more than 2 rows need approval. A worker looks at this one first; enqueue status march says whether it waits for that.\n")
+	require.Contains(t, got.errOut, "Here imports of more than 2 rows need approval. A worker looks at this one first; orderpost enqueue status march says whether it waits for that.\n")
 	require.NotContains(t, run(t, settings, "", "status", "march").out, "approval")
 	require.NoError(t, books.ChangeApprovals(t.Context(), q, func(all *books.Approvals) (bool, error) {
 		all.Imports[books.ImportToken("march")] = &books.Approval{At: time.Now(), Why: "it has 3 rows, more than 2"}

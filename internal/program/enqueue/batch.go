@@ -77,7 +77,7 @@ func find(ctx context.Context, q *queue.Queue, batch string) (*books.Import, err
 }
 
 func unknownImport(batch string) error {
-	return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is known about an import %s; enqueue status lists them", batch)}
+	return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is known about an import %s; orderpost enqueue status lists them", batch)}
 }
 
 func (b *batchCommands) watch() *cobra.Command {
@@ -86,7 +86,7 @@ func (b *batchCommands) watch() *cobra.Command {
 		Short: "Follow an import until every order has its outcome",
 		Long: "watch shows the progress of an import's orders, and what holds them up. Ctrl-C ends only the watching.\n\n" +
 			"Exit code 3: not every order was accepted.",
-		Example: "  enqueue watch march",
+		Example: "  orderpost enqueue watch march",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), false, func(q *queue.Queue) error {
@@ -94,12 +94,12 @@ func (b *batchCommands) watch() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				m := newMeter(cmd.Context(), b.line, b.quiet)
+				m := newMeter(b.line, b.quiet)
 				p, err := importer.Watch(cmd.Context(), q, imp, m.show)
 				m.end()
 				if err != nil {
 					if cmd.Context().Err() != nil || errors.Is(err, queue.ErrUnreachable) {
-						comeBack(cmd.Context(), b.stderr, imp.Batch)
+						comeBack(b.stderr, imp.Batch)
 					}
 					return err
 				}
@@ -118,7 +118,7 @@ func (b *batchCommands) status() *cobra.Command {
 		Long: "status counts an import's orders by outcome. Without BATCH it lists the known imports.\n" +
 			"If no worker runs, it opens the store in the data folder.\n\n" +
 			"Exit code 3: the import is not known, or not every order was accepted.",
-		Example: "  enqueue status\n  enqueue status march --json",
+		Example: "  orderpost enqueue status\n  orderpost enqueue status march --json",
 		Args:    program.Named(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
@@ -239,13 +239,13 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 			_, _ = fmt.Fprintf(b.stdout, "%8d of these wait for their turn or their time\n", counted.Waiting)
 		}
 		if why != "" {
-			_, _ = fmt.Fprintf(b.stdout, "         %s\n", program.Printable(program.Spell(ctx, why)))
+			_, _ = fmt.Fprintf(b.stdout, "         %s\n", program.Printable(why))
 		}
 		if hold != nil {
-			_, _ = fmt.Fprintf(b.stdout, "         %s\n", describeHold(ctx, hold, imp.Batch))
+			_, _ = fmt.Fprintf(b.stdout, "         %s\n", describeHold(hold, imp.Batch))
 		}
 		if n := elsewhere(imp, counted); n > 0 {
-			_, _ = fmt.Fprintf(b.stdout, program.Spell(ctx, "%8d decided by other submissions, or expired; enqueue results %s shows each row\n"), n, imp.Batch)
+			_, _ = fmt.Fprintf(b.stdout, "%8d decided by other submissions, or expired; orderpost enqueue results %s shows each row\n", n, imp.Batch)
 		}
 		if took > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "after %s\n", took.Round(100*time.Millisecond))
@@ -258,11 +258,11 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 }
 
 // describeHold says what keeps an import where it is, and what ends that.
-func describeHold(ctx context.Context, hold *books.Hold, batch string) string {
+func describeHold(hold *books.Hold, batch string) string {
 	if hold.ForApproval != "" {
 		return fmt.Sprintf("it needs approval (%s): people approve or refuse it in the console, on the page %s", hold.ForApproval, approvals.Address(batch))
 	}
-	return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue continue %s lets them go on"), program.Printable(hold.By()), books.ShellWord(batch))
+	return fmt.Sprintf("paused by %s; orderpost enqueue continue %s lets them go on", program.Printable(hold.By()), books.ShellWord(batch))
 }
 
 // elsewhere returns the number of rows that were dealt with, but have no order of this
@@ -296,7 +296,7 @@ func (b *batchCommands) results() *cobra.Command {
 		Long: "results reads the imported file again and writes each row, in the file's order, followed by the outcome\n" +
 			"of its order. The file must be the imported one, byte for byte.\n\n" +
 			"Exit code 3: not every row was accepted.",
-		Example: "  enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
+		Example: "  orderpost enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if b.json && isStdout(out) {

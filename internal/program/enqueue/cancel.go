@@ -25,7 +25,7 @@ func (b *batchCommands) cancel() *cobra.Command {
 			"they withdraw. It may be interrupted: what it told them stands. An import that still runs stops.\n\n" +
 			"A name that is an import's and that of an order in the queue needs --import or --order.\n\n" +
 			"Exit code 3: nothing was withdrawn, or some orders had been started, or are not settled yet.",
-		Example: "  enqueue cancel march --dry-run\n  enqueue cancel march\n  enqueue cancel A-100",
+		Example: "  orderpost enqueue cancel march --dry-run\n  orderpost enqueue cancel march\n  orderpost enqueue cancel A-100",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if b.asImport && b.asOrder {

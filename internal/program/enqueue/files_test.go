@@ -289,7 +289,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	line.tell("done")
 	require.Equal(t, "done\n", said())
 
-	m := newMeter(t.Context(), line, false)
+	m := newMeter(line, false)
 	for range 2 {
 		m.show(importer.Progress{Total: 2, NothingSent: "nothing is sent: held by anna"})
 	}

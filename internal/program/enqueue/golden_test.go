@@ -267,7 +267,7 @@ func TestInterrupted(t *testing.T) {
 	code := Run(ctx, []string{examples + "plain.csv", "--wait", "--batch", "march"}, settings, strings.NewReader(""), &out, errOut)
 	require.Equal(t, program.ExitInterrupted, code)
 	require.Contains(t, errOut.String(), "0 of 2 orders settled; nothing is sent: no worker is running")
-	for _, way := range []string{"enqueue watch march", "enqueue status march", "enqueue results march", "enqueue order ORDER_NO"} {
+	for _, way := range []string{"orderpost enqueue watch march", "orderpost enqueue status march", "orderpost enqueue results march", "orderpost order ORDER_NO"} {
 		require.Contains(t, errOut.String(), way)
 	}
 }

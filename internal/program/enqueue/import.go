@@ -225,7 +225,7 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 		err = j.sayApprovals(ctx, q, f.Batch)
 	}
 	if hold != nil && !j.o.quiet {
-		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(ctx, hold, f.Batch)+".")
+		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(hold, f.Batch)+".")
 	}
 	for _, line := range done.Errors {
 		_, _ = fmt.Fprintln(j.stderr, program.Printable(line))
@@ -250,7 +250,7 @@ func (j *job) sayApprovals(ctx context.Context, q *queue.Queue, batch string) er
 		return err
 	}
 	if rule := fed.Approvals.ReadRule(); rule.Imports() && fed.Approvals.Imports[books.ImportToken(batch)] == nil {
-		_, _ = fmt.Fprintf(j.stderr, program.Spell(ctx, "Here %s need approval. A worker looks at this one first; enqueue status %s says whether it waits for that.\n"),
+		_, _ = fmt.Fprintf(j.stderr, "Here %s need approval. A worker looks at this one first; orderpost enqueue status %s says whether it waits for that.\n",
 			program.Printable(rule.What()), books.ShellWord(batch))
 	}
 	return nil
@@ -282,8 +282,8 @@ func (j *job) sayWorkers(ctx context.Context, q *queue.Queue) {
 		return
 	}
 	if why := view.NothingSent(time.Now()); why != "" && len(view.Present()) > 0 {
-		_, _ = fmt.Fprintln(j.stderr, program.Printable(program.Spell(ctx, program.Sentence(why)+" The orders wait.")))
+		_, _ = fmt.Fprintln(j.stderr, program.Printable(program.Sentence(why)+" The orders wait."))
 	} else if len(view.Present()) == 0 {
-		_, _ = fmt.Fprintln(j.stderr, program.Spell(ctx, "No worker is running: the orders wait in the queue until one is (cmd/worker)."))
+		_, _ = fmt.Fprintln(j.stderr, "No worker is running: the orders wait in the queue until one is (orderpost worker).")
 	}
 }

@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -110,13 +109,12 @@ func (s *sending) show(rows int) {
 type meter struct {
 	line  *statusLine
 	quiet bool
-	spell func(string) string
 	state string // what holds the orders up
 }
 
-func newMeter(ctx context.Context, line *statusLine, quiet bool) *meter {
+func newMeter(line *statusLine, quiet bool) *meter {
 	line.last = time.Now()
-	return &meter{line: line, quiet: quiet, spell: func(text string) string { return program.Spell(ctx, text) }}
+	return &meter{line: line, quiet: quiet}
 }
 
 func (m *meter) show(p importer.Progress) {
@@ -149,7 +147,7 @@ func (m *meter) obstacle(p *importer.Progress) string {
 	case p.Paused != "":
 		return fmt.Sprintf("%d wait, held by %s", p.Waiting, p.Paused)
 	case p.NothingSent != "":
-		return m.spell(p.NothingSent)
+		return p.NothingSent
 	case p.Waiting > 0:
 		return "the others wait for their turn or their time"
 	}

@@ -19,7 +19,7 @@ func NewOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra
 		Short: "Show all that is known about one order",
 		Long: "order shows the result, the dead letter with its attempts, what waits in the waiting room, and\n" +
 			"what to do now. If no worker runs, it opens the store in the data folder.\n\nExit code 3: nothing is known about it.",
-		Example: "  enqueue order A-100\n  enqueue order A-100 --json",
+		Example: "  orderpost order A-100\n  orderpost order A-100 --json",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var cfg broker.Config

@@ -106,7 +106,7 @@ func TestResultsWithoutAFolder(t *testing.T) {
 		got := <-done
 		require.NotEqual(t, program.ExitDone, got.code)
 		require.Contains(t, got.errOut, "results not written: ")
-		require.Contains(t, got.errOut, "enqueue results april -o FILE")
+		require.Contains(t, got.errOut, "orderpost enqueue results april -o FILE")
 	})
 }
 

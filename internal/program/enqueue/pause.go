@@ -20,7 +20,7 @@ func (b *batchCommands) pause() *cobra.Command {
 		Long: "pause keeps the orders of an import that wait for their turn or their time where they are, until continue.\n" +
 			"Other imports take their turns. Orders that are in the queue already are sent.\n\n" +
 			"Exit code 3: nothing is known about the import.",
-		Example: "  enqueue pause march",
+		Example: "  orderpost enqueue pause march",
 	}, journal.Pause, journal.Always, func(cmd *cobra.Command, q *queue.Queue, batch string) error {
 		if err := books.PauseImport(cmd.Context(), q, batch, b.person.Actor().Name); err != nil {
 			return err
@@ -37,7 +37,7 @@ func (b *batchCommands) resume() *cobra.Command {
 		Long: "continue ends a pause of an import, and what a cancellation left behind that was cut off: the orders that\n" +
 			"are left are sent.\n\n" +
 			"Exit code 3: nothing is known about the import.",
-		Example: "  enqueue continue march",
+		Example: "  orderpost enqueue continue march",
 	}, journal.GoOn, nil, func(cmd *cobra.Command, q *queue.Queue, batch string) error {
 		if _, err := books.ResumeImport(cmd.Context(), q, batch); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (b *batchCommands) tellPaused(ctx context.Context, q *queue.Queue, batch st
 	case b.json:
 		encodeJSON(b.stdout, paused{batch, held, waiting})
 	case held:
-		_, _ = fmt.Fprintf(b.stdout, program.Spell(ctx, "%s: paused; %d orders wait. enqueue continue %[1]s lets them go on.\n"), batch, waiting)
+		_, _ = fmt.Fprintf(b.stdout, "%s: paused; %d orders wait. orderpost enqueue continue %[1]s lets them go on.\n", batch, waiting)
 	default:
 		_, _ = fmt.Fprintf(b.stdout, "%s: goes on; %d orders wait.\n", batch, waiting)
 	}

@@ -24,14 +24,14 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	o := &importOptions{}
 	root := &cobra.Command{
-		Use:   "enqueue FILE... | enqueue COMMAND",
+		Use:   "enqueue FILE...",
 		Short: "Put orders into the queue",
 		Long:  longHelp,
-		Example: "  enqueue orders.csv\n" +
-			"  enqueue orders.csv --wait --results out.csv\n" +
-			"  enqueue orders.csv --dry-run --type qty=int --rename Artikel=sku\n" +
-			"  enqueue orders.csv.gz --skip-invalid\n" +
-			"  psql -c '...' --csv | enqueue - --source march.csv",
+		Example: "  orderpost enqueue orders.csv\n" +
+			"  orderpost enqueue orders.csv --wait --results out.csv\n" +
+			"  orderpost enqueue orders.csv --dry-run --type qty=int --rename Artikel=sku\n" +
+			"  orderpost enqueue orders.csv.gz --skip-invalid\n" +
+			"  psql -c '...' --csv | orderpost enqueue - --source march.csv",
 		Args: program.Named(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			err := o.run(cmd, files, environ, stdin, stdout, stderr)

@@ -45,7 +45,7 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 		Use:           "sign [--explain] FILE|-",
 		Short:         "Sign a body without sending it, and explain its signature",
 		Long:          signLong,
-		Example:       "  enqueue sign --explain order.json\n  enqueue sign --timestamp 1700000000000 --signature 08dac7… - < order.json",
+		Example:       "  orderpost sign --explain order.json\n  orderpost sign --timestamp 1700000000000 --signature 08dac7… - < order.json",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(command *cobra.Command, args []string) error {

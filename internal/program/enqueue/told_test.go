@@ -36,9 +36,9 @@ func TestAnImportThatIsHeldSaysSo(t *testing.T) {
 	require.NoError(t, books.PauseImport(t.Context(), q, "march", "otto"))
 	got := run(t, settings, "", file, "--batch", "march")
 	require.Equal(t, program.ExitDone, got.code)
-	require.Contains(t, got.errOut, "The orders of this import that wait stay where they are: paused by otto; enqueue continue march lets them go on.\n")
+	require.Contains(t, got.errOut, "The orders of this import that wait stay where they are: paused by otto; orderpost enqueue continue march lets them go on.\n")
 	require.Contains(t, run(t, settings, "", file, "--batch", "march", "--json").out, `"paused_by":"otto"`)
-	require.Contains(t, run(t, settings, "", "status", "march").out, "         paused by otto; enqueue continue march lets them go on\n")
+	require.Contains(t, run(t, settings, "", "status", "march").out, "         paused by otto; orderpost enqueue continue march lets them go on\n")
 }
 
 // An import of orders with a time says until when they wait.
@@ -92,7 +92,7 @@ func TestTimesThatAreOverOrOther(t *testing.T) {
 		got = importIt(other...)
 		require.Equal(t, program.ExitUsage, got.code, got.out+got.errOut)
 		require.Contains(t, got.errOut, "another time for an import that is pending: 2 orders are pending with the time "+first+", and this run says ")
-		require.Contains(t, got.errOut, "enqueue cancel march")
+		require.Contains(t, got.errOut, "orderpost enqueue cancel march")
 	}
 	besideWorker(t, settings, func() {
 		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code)
@@ -122,7 +122,7 @@ func TestTimesThatAreOverOrOther(t *testing.T) {
 // TestPlainLinesOnlyWhenTheSentenceChanges: a line that says the same again is noise.
 func TestPlainLinesOnlyWhenTheSentenceChanges(t *testing.T) {
 	var out strings.Builder
-	m := newMeter(t.Context(), newStatusLine(&out), false)
+	m := newMeter(newStatusLine(&out), false)
 	for range 3 {
 		m.show(importer.Progress{Total: 2, Workers: 2, NothingSent: "nothing is sent: held by anna"})
 	}

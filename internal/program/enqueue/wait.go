@@ -13,19 +13,19 @@ import (
 )
 
 // comeBack prints the commands for the import.
-func comeBack(ctx context.Context, w io.Writer, batch string) {
-	_, _ = fmt.Fprintf(w, program.Spell(ctx, "The orders go on without this program. To come back:\n"+
-		"  enqueue watch %[1]s\n  enqueue status %[1]s\n  enqueue results %[1]s\n  enqueue order ORDER_NO\n"), batch)
+func comeBack(w io.Writer, batch string) {
+	_, _ = fmt.Fprintf(w, "The orders go on without this program. To come back:\n"+
+		"  orderpost enqueue watch %[1]s\n  orderpost enqueue status %[1]s\n  orderpost enqueue results %[1]s\n  orderpost order ORDER_NO\n", batch)
 }
 
 // wait waits until an import's orders are settled, and writes the results file.
 func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Result) error {
-	m := newMeter(ctx, j.line, j.o.quiet)
+	m := newMeter(j.line, j.o.quiet)
 	p, err := done.Wait(ctx, q, m.show)
 	m.end()
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
-			comeBack(ctx, j.stderr, f.Batch)
+			comeBack(j.stderr, f.Batch)
 		}
 		return err
 	}
@@ -43,7 +43,7 @@ func (j *job) withoutResults(ctx context.Context, f *checkedFile, err error) err
 	if j.o.results == "" || ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf(program.Spell(ctx, "%w\nThe orders are settled. To get the rows with their outcomes: enqueue results %s -o FILE"), err, f.Batch)
+	return fmt.Errorf("%w\nThe orders are settled. To get the rows with their outcomes: orderpost enqueue results %s -o FILE", err, f.Batch)
 }
 
 func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer.Tally) {

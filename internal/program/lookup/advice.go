@@ -36,7 +36,7 @@ func (f *Finding) steps() []books.Step {
 			if name == "" {
 				name = settle.NoImport
 			}
-			return []books.Step{{Text: "It waits until its import goes on:", Command: "enqueue continue " + books.ShellWord(name)}}
+			return []books.Step{{Text: "It waits until its import goes on:", Command: "orderpost enqueue continue " + books.ShellWord(name)}}
 		case len(f.Waiting) > 0 && f.NothingSent != "":
 			return []books.Step{{Text: "Nothing: it waits, and " + f.NothingSent + "."}}
 		case len(f.Waiting) > 0:

@@ -87,7 +87,7 @@ func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out 
 		return err
 	}
 	if !asJSON {
-		return errors.Join(f.print(ctx, out), f.known())
+		return errors.Join(f.print(out), f.known())
 	}
 	if err := program.PrintReport(out, f); err != nil {
 		return err

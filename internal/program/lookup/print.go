@@ -2,7 +2,6 @@ package lookup
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
 	"orderpost/internal/settle"
 )
 
@@ -40,14 +38,14 @@ func (p *page) row(name, text string) {
 func (p *page) title(text string) { fmt.Fprintf(p, "\n%s\n", text) }
 
 // print writes the finding as text.
-func (f *Finding) print(ctx context.Context, out io.Writer) error {
+func (f *Finding) print(out io.Writer) error {
 	p := &page{}
 	p.row("order_no", f.OrderNo)
 	if f.Pending {
 		p.row("queue", "an intent is waiting or being worked on")
 	}
 	p.waiting(f)
-	p.row("fleet", program.Spell(ctx, f.NothingSent))
+	p.row("fleet", f.NothingSent)
 	if f.Result != nil {
 		p.result(f.Result)
 	}
@@ -66,7 +64,7 @@ func (f *Finding) print(ctx context.Context, out io.Writer) error {
 			fmt.Fprintf(p, "  %s\n", line)
 		}
 		if s.Command != "" {
-			fmt.Fprintf(p, "    %s\n", Plain(program.Spell(ctx, s.Command)))
+			fmt.Fprintf(p, "    %s\n", Plain(s.Command))
 		}
 	}
 	_, err := p.WriteTo(out)

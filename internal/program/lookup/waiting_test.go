@@ -49,7 +49,7 @@ func TestAnOrderThatWaitsIsFound(t *testing.T) {
 	out.Reset()
 	require.NoError(t, Show(t.Context(), q, "A-1", false, &out))
 	require.Contains(t, out.String(), "its turn (batch march), held by anna\n")
-	require.Contains(t, out.String(), "enqueue continue march")
+	require.Contains(t, out.String(), "orderpost enqueue continue march")
 	require.NotContains(t, out.String(), "Nothing: it waits")
 
 	mostWaiting = 2 // too many wait: whether this one does is not known, which is not the same as no
@@ -70,6 +70,6 @@ func TestACancelledOrderThatWaitsAgain(t *testing.T) {
 	require.Contains(t, f.steps()[0].Text, "Enqueue it again")
 	found := books.Found{Entry: settle.Entry{Record: &cancelled}, Waiting: 3}
 	steps := found.Advice("A-1")
-	require.Equal(t, "enqueue order A-1", steps[len(steps)-1].Command)
+	require.Equal(t, "orderpost order A-1", steps[len(steps)-1].Command)
 	require.Contains(t, steps[len(steps)-1].Text, "the waiting room holds 3")
 }

@@ -95,11 +95,14 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 }
 
 // hideTwins hides the commands that are also at the top from the help of the contained
-// programs. They still work there.
+// programs. They still work there. The same name is not enough: one command may resume
+// the fleet, and another an import.
 func hideTwins(root *cobra.Command, joined []*cobra.Command) {
 	for _, p := range joined {
 		for _, sub := range p.Commands() {
-			sub.Hidden = program.Twin(root, sub) != nil
+			sub.Hidden = slices.ContainsFunc(root.Commands(), func(top *cobra.Command) bool {
+				return top.Name() == sub.Name() && top.Short == sub.Short
+			})
 		}
 	}
 }

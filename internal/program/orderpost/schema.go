@@ -40,7 +40,7 @@ func newSchemaCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 			}
 			if len(args) == 0 {
 				for _, name := range schema.Names() {
-					_, _ = fmt.Fprintf(out, "%-13s %s\n", name, program.Spell(cmd.Context(), schema.Title(name)))
+					_, _ = fmt.Fprintf(out, "%-13s %s\n", name, schema.Title(name))
 				}
 				return nil
 			}

@@ -97,7 +97,7 @@ func (c *command) sayWhatWaits(ctx context.Context, q *queue.Queue) error {
 // table prints the orders as text.
 func (c *command) table(ctx context.Context, q *queue.Queue) error {
 	if why := fleet.New(q).NothingSent(ctx); why != "" {
-		c.say("%s", program.Printable(program.Spell(ctx, program.Sentence(why))))
+		c.say("%s", program.Printable(program.Sentence(why)))
 	}
 	n, now := 0, time.Now()
 	next, err := books.PendingOrders(ctx, q, c.filter, 0, c.limit, 0, func(p books.PendingOrder) error {

@@ -9,7 +9,6 @@
 package watch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +102,7 @@ func serve(cmd *cobra.Command, w *watcher, stderr io.Writer) error {
 	var cfg settings
 	err := errors.Join(program.ReadEnv(&cfg, w.environ), cfg.Broker.Queue.Validate())
 	log, logErr := program.NewLogger(stderr, cfg.LogLevel, cfg.LogFormat, w.environ)
-	if err = errors.Join(err, logErr, w.usable(cmd.Context())); err != nil {
+	if err = errors.Join(err, logErr, w.usable()); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	q, done, err := broker.Open(cmd.Context(), cfg.Broker, broker.Options{Name: "watch", Stderr: stderr, Tell: func(line string) { log.Warn().Msg(line) }})
@@ -126,11 +125,11 @@ func serve(cmd *cobra.Command, w *watcher, stderr io.Writer) error {
 }
 
 // usable returns an error if the folder cannot be watched.
-func (w *watcher) usable(ctx context.Context) error {
+func (w *watcher) usable() error {
 	info, err := os.Stat(w.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the folder %s is not there; make it, or name another one (to follow an import: %s)", w.dir, program.Spell(ctx, "enqueue watch")+" BATCH")
+		return fmt.Errorf("the folder %s is not there; make it, or name another one (to follow an import: orderpost enqueue watch BATCH)", w.dir)
 	case err != nil:
 		return err
 	case !info.IsDir():

@@ -164,7 +164,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	file := filepath.Join(dir, "orders.csv")
 	put(t, file, "order_no,timeout\nW-1,30\n")
 	for path, want := range map[string]string{
-		filepath.Join(dir, "nowhere"): "the folder " + filepath.Join(dir, "nowhere") + " is not there; make it, or name another one (to follow an import: enqueue watch BATCH)",
+		filepath.Join(dir, "nowhere"): "the folder " + filepath.Join(dir, "nowhere") + " is not there; make it, or name another one (to follow an import: orderpost enqueue watch BATCH)",
 		file:                          file + " is no folder; name the folder in which files are dropped",
 	} {
 		said, stop := s.watch(t, path, brisk)

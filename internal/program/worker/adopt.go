@@ -40,7 +40,7 @@ func newAdoptCommand(environ map[string]string, stderr io.Writer) *cobra.Command
 		Use:     "adopt",
 		Short:   "Assign the orders of this broker to the API of these settings",
 		Long:    adoptLong,
-		Example: "  worker adopt\n  ORDERPOST_API_URL=https://api.example.com worker adopt --yes --by anna",
+		Example: "  orderpost worker adopt\n  ORDERPOST_API_URL=https://api.example.com orderpost worker adopt --yes --by anna",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}

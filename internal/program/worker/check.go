@@ -41,8 +41,8 @@ func newCheckCommand(environ map[string]string) *cobra.Command {
 		Use:   "check [--broker | --answer FILE|-]",
 		Short: "Check settings, rules and the broker's version, and show the verdict on an answer",
 		Long:  checkLong,
-		Example: "  worker check --broker\n" +
-			"  echo '{\"code\":40012,\"message\":\"no funds\"}' | worker check --answer - --status 200",
+		Example: "  orderpost worker check --broker\n" +
+			"  echo '{\"code\":40012,\"message\":\"no funds\"}' | orderpost worker check --answer - --status 200",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.run(cmd.Context(), environ, cmd.InOrStdin(), cmd.OutOrStdout())

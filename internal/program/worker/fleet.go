@@ -39,24 +39,24 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"there already are finished. A pull that is under way may still take orders: they wait at the gate, or go\n" +
 		"back to the queue. The time of a hold counts neither as attempts nor as age. It survives restarts of\n" +
 		"workers and broker. A hold --for a time is refused while the fleet is held for longer already: resume first."
-	hold.Example = "  worker hold --for 30m --note 'maintenance of the API'"
+	hold.Example = "  orderpost hold --for 30m --note 'maintenance of the API'"
 	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
 	hold.Flags().StringVar(&c.person.Note, "reason", "", "another name of --note")
 	_ = hold.Flags().MarkHidden("reason") // the flag exists
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
 	resume.Long = "resume ends a hold. Workers whose gates the API's answers have shut also try again at once, because a\n" +
 		"person has looked at the cause."
-	resume.Example = "  worker resume"
+	resume.Example = "  orderpost resume"
 	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
 	limit.Long = "limit sets the requests per second of the whole fleet, which the workers share.\n" +
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
 	limit.ValidArgs = []cobra.Completion{"none", "default"}
-	limit.Example = "  worker limit 50/s"
+	limit.Example = "  orderpost limit 50/s"
 	lane := c.command("lane NAME WEIGHT|default", "Set the weight of a lane of the waiting room", cobra.ExactArgs(2), c.lane)
 	lane.Long = "lane sets how many orders a lane sends for one of a lane with weight 1, while both have orders waiting.\n" +
 		"Imports within a lane take equal turns. Every lane has weight 1 at first; an import takes the lane bulk, or\n" +
 		"one that has a weight here. default: takes the weight away."
-	lane.Example = "  worker lane night 1\n  worker lane urgent 10"
+	lane.Example = "  orderpost lane night 1\n  orderpost lane urgent 10"
 	show := c.command("fleet", "Show the running workers and what controls them", cobra.NoArgs, c.show)
 	show.Long = "fleet lists the running workers: since when they run, how many orders they have in hand, how many requests\n" +
 		"per second they sent over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
@@ -67,7 +67,7 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"stored, and senders of webhooks with the events per second that the receiver took and how many outcomes it\n" +
 		"does not have. Then the lanes of the waiting room: their weight, how many orders wait for their turn and for\n" +
 		"how long, and how many for a later time."
-	show.Example = "  worker fleet\n  worker fleet --json"
+	show.Example = "  orderpost fleet\n  orderpost fleet --json"
 	program.JSONFlag(show, &c.json, "fleet")
 	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
@@ -259,8 +259,8 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": room.Feeder, "feeder_problem": room.Problem, "paused": room.Paused,
 			"nothing_sent": told.NothingSent, "absent": told.Absent, "pace": told.Pace, "doors": f.Doors()})
 	} else {
-		printFleet(ctx, out, f, told, missing)
-		printWaitingRoom(ctx, out, room, time.Now())
+		printFleet(out, f, told, missing)
+		printWaitingRoom(out, room, time.Now())
 	}
 	if len(missing) > 0 && err == nil {
 		err = errors.New(missingAdvice(parts))

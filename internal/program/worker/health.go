@@ -23,7 +23,7 @@ func newHealthCommand(environ map[string]string) *cobra.Command {
 		Short: "Ask the worker of this machine whether it lives (/livez)",
 		Long: "health asks /livez on ORDERPOST_OPS_ADDR. The exit code is 0 if a worker answers, otherwise 1.\n" +
 			"It does not check the broker and the API: ask /readyz for those.",
-		Example: "  worker health\n  ORDERPOST_OPS_ADDR=127.0.0.1:9465 worker health",
+		Example: "  orderpost worker health\n  ORDERPOST_OPS_ADDR=127.0.0.1:9465 orderpost worker health",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var cfg struct {

@@ -44,7 +44,7 @@ func readWaitingRoom(ctx context.Context, q *queue.Queue, f *fleet.View, missing
 
 // printWaitingRoom prints the lanes; nothing where nothing waits and no lane has a
 // weight.
-func printWaitingRoom(ctx context.Context, out io.Writer, room *waitingRoom, now time.Time) {
+func printWaitingRoom(out io.Writer, room *waitingRoom, now time.Time) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
 	}
@@ -62,7 +62,7 @@ func printWaitingRoom(ctx context.Context, out io.Writer, room *waitingRoom, now
 			waits += lane.Ready + lane.Later
 		}
 		if waits > 0 && room.Feeder == "" {
-			sayLong(say, program.Spell(ctx, "nobody feeds the queue from these lanes: start a worker"))
+			sayLong(say, "nobody feeds the queue from these lanes: start a worker")
 		}
 	}
 	if room.Problem != "" {

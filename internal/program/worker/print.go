@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"orderpost/internal/fleet"
-	"orderpost/internal/program"
 	"orderpost/internal/program/lookup"
 )
 
@@ -19,16 +17,16 @@ const fleetWidth = 80
 
 // printFleet prints the fleet's workers and what controls them, in lines of 80
 // columns. missing names the parts that the broker lacks.
-func printFleet(ctx context.Context, out io.Writer, f *fleet.View, told fleet.Told, missing []string) {
+func printFleet(out io.Writer, f *fleet.View, told fleet.Told, missing []string) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
 	}
 	if told.NothingSent != "" {
-		sayWrapped(say, strings.ToUpper(told.NothingSent[:1])+program.Spell(ctx, told.NothingSent[1:]))
+		sayWrapped(say, strings.ToUpper(told.NothingSent[:1])+told.NothingSent[1:])
 	}
 	for _, key := range f.Unreadable {
 		say("Held: the bucket's entry %s cannot be read", key)
-		say("  %s", program.Spell(ctx, "a newer version or a hand wrote it; worker resume and worker limit replace it"))
+		sayLong(say, "a newer version or a hand wrote it; orderpost resume and orderpost limit replace it")
 	}
 	for _, name := range missing {
 		say("Missing: %s", name)
@@ -46,7 +44,7 @@ func printFleet(ctx context.Context, out io.Writer, f *fleet.View, told fleet.To
 	switch {
 	case len(f.Members) > 0:
 		_, _ = fmt.Fprintln(out)
-		printMembers(ctx, say, f.Members)
+		printMembers(say, f.Members)
 	case f.StoresNothing == "":
 		say("No worker is running.")
 	}
@@ -77,7 +75,7 @@ func printDoors(say func(format string, args ...any), doors []fleet.Door) {
 	}
 }
 
-func printMembers(ctx context.Context, say func(format string, args ...any), members []fleet.Presence) {
+func printMembers(say func(format string, args ...any), members []fleet.Presence) {
 	const line = "%-18s  %-11s  %7v  %7s  %7s  %8s  %s"
 	say(line, "WORKER", "SINCE (UTC)", "IN HAND", "RATE/S", "SHARE/S", "CLOCK", "GATE")
 	inHand, rate := 0, 0.0
@@ -105,7 +103,7 @@ func printMembers(ctx context.Context, say func(format string, args ...any), mem
 		}
 		say("%s", about)
 		for _, reason := range p.Reasons {
-			sayLong(say, program.Spell(ctx, reason))
+			sayLong(say, reason)
 		}
 		for _, note := range p.Notes {
 			sayLong(say, "note: "+note)

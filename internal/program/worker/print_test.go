@@ -40,7 +40,7 @@ func TestFleetGolden(t *testing.T) {
 	told := f.Tell(noon.Add(time.Hour), 30*time.Second)
 	told.Pace = fleet.PaceOf(f.Members).Says()
 	told.Absent = []fleet.AbsentText{{Text: "w-7 not seen for 12 s, its 64 orders go to others in 18 s"}}
-	printFleet(t.Context(), &out, f, told, []string{"stream ORDERS_DEAD"})
+	printFleet(&out, f, told, []string{"stream ORDERS_DEAD"})
 	path := filepath.Join("testdata", "fleet.golden")
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o700))

@@ -46,7 +46,7 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 		Use:     "repair",
 		Short:   "Create streams again that the broker has lost, accept where they end now, or deliver what is stranded",
 		Long:    repairLong,
-		Example: "  worker repair\n  worker repair --yes --by anna",
+		Example: "  orderpost worker repair\n  orderpost worker repair --yes --by anna",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}

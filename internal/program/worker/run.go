@@ -37,10 +37,10 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"API refused the key, or the fleet posts elsewhere; 4 broker out of reach; 130 interrupted before it worked.\n\n" +
 			"It exports traces if OTEL_EXPORTER_OTLP_ENDPOINT is set.\n\n" +
 			"Settings:\n" + program.SettingsHelp(pool.Config{}) + "\n",
-		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret worker\n" +
-			"  worker check\n" +
-			"  worker hold --for 30m --note 'maintenance of the API'\n" +
-			"  worker fleet",
+		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret orderpost worker\n" +
+			"  orderpost worker check\n" +
+			"  orderpost hold --for 30m --note 'maintenance of the API'\n" +
+			"  orderpost fleet",
 		Args: program.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return work(cmd.Context(), environ, noPreflight, stderr)
