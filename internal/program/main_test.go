@@ -26,20 +26,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// untilEnded stands for a worker: it drains when its context ends. Its input
-// ends with the test.
+// untilEnded stands for a worker: it drains when its context ends. Its input ends
+// with the test, and with the context, since Main guards it.
 func untilEnded(ctx context.Context, _ []string, _ map[string]string, stdin io.Reader, stdout, _ io.Writer) int {
 	_, _ = fmt.Fprintln(stdout, "working")
-	over := make(chan struct{})
-	go func() { _, _ = io.Copy(io.Discard, stdin); close(over) }()
-	select {
-	case <-ctx.Done():
+	_, _ = io.Copy(io.Discard, stdin)
+	if ctx.Err() != nil {
 		_, _ = fmt.Fprintln(stdout, "drained")
-		return program.ExitDone
-	case <-over:
+	} else {
 		_, _ = fmt.Fprintln(stdout, "went on")
-		return program.ExitDone
 	}
+	return program.ExitDone
 }
 
 // TestSignalsEndAProgramInOrder: a worker whose terminal is closed drains like

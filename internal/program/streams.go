@@ -1,9 +1,11 @@
 package program
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -108,6 +110,13 @@ func (i *interruptible) Read(p []byte) (int, error) {
 
 // Fd returns the reader's file descriptor, for [IsTerminal].
 func (i *interruptible) Fd() uintptr { return fd(i.r) }
+
+// SaysYes asks a person at the terminal. Any answer but yes means no.
+func SaysYes(stdin io.Reader, out io.Writer, question string) bool {
+	_, _ = fmt.Fprintf(out, "%s Type yes: ", question)
+	answer, _ := bufio.NewReader(stdin).ReadString('\n')
+	return strings.TrimSpace(answer) == "yes"
+}
 
 // fd returns a stream's file descriptor, or an invalid one.
 func fd(stream any) uintptr {

@@ -73,12 +73,3 @@ func TestInputThatIsWaitedFor(t *testing.T) {
 	require.Equal(t, long, string(got))
 	require.False(t, program.IsTerminal(program.Interruptible(t.Context(), os.Stdin)) != program.IsTerminal(os.Stdin))
 }
-
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain, Käse 😀\tx\n": "plain, Käse 😀\tx\n", "\x1b[31mred\x07": `\u001b[31mred\u0007`, "a\u009bb": `a\u009bb`, "a\u202eb\u00ad": `a\u202eb\u00ad`,
-		"bad\xff": `bad\xff`, "over\rwrite": `over\u000dwrite`, "line\r\n": "line\r\n", "\U000e0001": `\udb40\udc01`, "": "",
-	} {
-		require.Equal(t, want, program.Printable(in))
-	}
-}

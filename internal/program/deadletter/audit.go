@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 
@@ -46,7 +45,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				err = json.NewEncoder(s.stdout).Encode(struct {
+				err = program.PrintJSON(s.stdout, struct {
 					Balanced bool `json:"balanced"`
 					*books.AuditResult
 				}{a.Balanced(), a})

@@ -1,12 +1,9 @@
 package deadletter
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +13,7 @@ import (
 	"orderpost/internal/letters"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
+	"orderpost/internal/program/lookup"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -78,7 +76,8 @@ func (c *dropCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	counts.print(c.stderr)
-	if counts.total == 0 || !c.yes && !confirmed(c.stdin, c.stderr, counts.total) {
+	question := fmt.Sprintf("Forget %d dead %s and the orders in them?", counts.total, lookup.Plural(counts.total, "letter", "letters"))
+	if counts.total == 0 || !c.yes && !program.SaysYes(c.stdin, c.stderr, question) {
 		if c.json {
 			return c.tell(0, 0, "", "")
 		}
@@ -112,13 +111,6 @@ func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 		err = errors.Join(err, partial("%d dead letters would stay", pending))
 	}
 	return err
-}
-
-// confirmed asks at the terminal. Any answer but yes means no.
-func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
-	_, _ = fmt.Fprintf(stderr, "Forget %d dead %s and the orders in them? Type yes: ", n, plural(n, "letter", "letters"))
-	answer, _ := bufio.NewReader(stdin).ReadString('\n')
-	return strings.TrimSpace(answer) == "yes"
 }
 
 // drop drops the letters that were counted before, up to the sequence last.

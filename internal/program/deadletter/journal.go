@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -141,7 +140,7 @@ func (c *journalCommand) run(ctx context.Context) error {
 // print prints one act.
 func (c *journalCommand) print(item journal.Item) {
 	if c.json {
-		_ = json.NewEncoder(c.stdout).Encode(item)
+		_ = program.PrintJSON(c.stdout, item)
 		return
 	}
 	say(c.stdout, "%s  %-8s %s, %s", item.Stored.Format("2006-01-02 15:04:05Z"), item.Kind, lookup.Plain(item.Actor.Name), item.Actor.Known.Meaning())

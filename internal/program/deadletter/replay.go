@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -187,7 +186,7 @@ func (c *replayCommand) summary(t letters.Tally) {
 		for _, how := range settle.Replays() {
 			counts[how.String()] = t.Fates[letters.Fate(how.String())]
 		}
-		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": t.Errors, "nothing_sent": c.nothingSent})
+		_ = program.PrintJSON(c.stdout, map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": t.Errors, "nothing_sent": c.nothingSent})
 		return
 	}
 	for _, how := range settle.Replays() {

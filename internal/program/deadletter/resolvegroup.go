@@ -1,11 +1,9 @@
 package deadletter
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +13,7 @@ import (
 	"orderpost/internal/letters"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
+	"orderpost/internal/program/lookup"
 	"orderpost/internal/queue"
 )
 
@@ -51,8 +50,8 @@ func (c *resolveCommand) group(cmd *cobra.Command, q *queue.Queue, as order.Outc
 		return c.reportGroup(deed, expected, as, true, nil)
 	} else if !c.yes {
 		c.tellGroup(expected, as, true)
-		_, _ = fmt.Fprintf(c.stderr, "Record that %d %s %s at the API? Type yes: ", n, plural(n, "order", "orders"), exists(as, n))
-		if answer, _ := bufio.NewReader(c.stdin).ReadString('\n'); strings.TrimSpace(answer) != "yes" {
+		question := fmt.Sprintf("Record that %d %s %s at the API?", n, lookup.Plural(n, "order", "orders"), exists(as, n))
+		if !program.SaysYes(c.stdin, c.stderr, question) {
 			return partial("nothing was changed")
 		}
 	}
@@ -65,9 +64,9 @@ func (c *resolveCommand) group(cmd *cobra.Command, q *queue.Queue, as order.Outc
 
 func exists(as order.Outcome, n int) string {
 	if as == order.OutcomeAccepted {
-		return plural(n, "exists", "exist")
+		return lookup.Plural(n, "exists", "exist")
 	}
-	return plural(n, "does not exist", "do not exist")
+	return lookup.Plural(n, "does not exist", "do not exist")
 }
 
 // resolvedGroup is the JSON output of resolve for a group.

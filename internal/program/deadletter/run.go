@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
+	"orderpost/internal/program/lookup"
 	"orderpost/internal/queue"
 	"orderpost/internal/worker"
 )
@@ -51,8 +52,13 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		},
 	}
 	program.NoJSON(root, "it only says that a command is missing")
+	show := lookup.NewCommand(environ, stdout, stderr)
+	show.Use, show.Short = "show ORDER_NO", "Show one order: its attempts, what they mean, and what to do next"
+	show.Long = "show prints the result, the dead letter, each attempt of the last submission, and what to do now.\n\nExit code 3: nothing is known about it."
+	show.Example = "  orderpost deadletter show A-100"
+	root.AddCommand(show)
 	for again, commands := range map[string][]*cobra.Command{
-		broker.AgainLook:   {newShowCommand(s), newAuditCommand(s), newJournalCommand(s)},
+		broker.AgainLook:   {newAuditCommand(s), newJournalCommand(s)},
 		broker.AgainOutput: {newListCommand(s), newExportCommand(s)},
 		broker.AgainOrders: {newReplayCommand(s), newDropCommand(s)},
 		broker.AgainWrite:  {newResolveCommand(s)},

@@ -53,7 +53,7 @@ func (r *reasons) print(w io.Writer) {
 		say(w, "No dead letters match.")
 		return
 	}
-	say(w, "%d dead %s\n", r.total, plural(r.total, "letter", "letters"))
+	say(w, "%d dead %s\n", r.total, lookup.Plural(r.total, "letter", "letters"))
 	keys := slices.SortedFunc(maps.Keys(r.counts), func(a, b reason) int {
 		return cmp.Or(r.counts[b]-r.counts[a], cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.text, b.text), cmp.Compare(a.status, b.status), cmp.Compare(a.said, b.said))
 	})
@@ -67,13 +67,6 @@ func (r *reasons) print(w io.Writer) {
 		say(w, "           … and %d more reasons", more)
 	}
 	say(w, "")
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 func orDash(s string) string {

@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -153,7 +152,7 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 			hold = fed.HoldOf(token)
 		}
 		if b.json {
-			encodeJSON(b.stdout, remembered{imp, hold.By()})
+			_ = program.PrintJSON(b.stdout, remembered{imp, hold.By()})
 			continue
 		}
 		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows imported  %s%s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp), held(hold))
@@ -217,7 +216,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		why = fleet.New(q).NothingSent(ctx)
 	}
 	if b.json {
-		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), why, counted.Words()})
+		_ = program.PrintJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), why, counted.Words()})
 	} else {
 		accepted := counted.Outcomes[order.OutcomeAccepted]
 		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows imported%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
@@ -340,7 +339,7 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 		return err
 	}
 	if b.json {
-		encodeJSON(b.stdout, outcomes{Batch: imp.Batch, File: imp.File, Outcomes: tally, Results: out})
+		_ = program.PrintJSON(b.stdout, outcomes{Batch: imp.Batch, File: imp.File, Outcomes: tally, Results: out})
 	} else {
 		printTally(b.stderr, tally)
 	}
@@ -349,5 +348,3 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 	}
 	return nil
 }
-
-func encodeJSON(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }

@@ -106,12 +106,12 @@ func (b *batchCommands) cancelled(name string, c books.Cancelled, err error) err
 func (b *batchCommands) printCancelled(c books.Cancelled) {
 	switch {
 	case b.json && b.dryRun:
-		encodeJSON(b.stdout, struct {
+		_ = program.PrintJSON(b.stdout, struct {
 			DryRun bool `json:"dry_run"`
 			books.Cancelled
 		}{true, c})
 	case b.json:
-		encodeJSON(b.stdout, c)
+		_ = program.PrintJSON(b.stdout, c)
 	case b.dryRun:
 		_, _ = fmt.Fprintf(b.stdout, "%8d would be cancelled, unless a worker posts them first\n%8d may have been created, would be left to their workers\n", c.Withdrawn, c.Started)
 	default:

@@ -91,7 +91,7 @@ func (b *batchCommands) tellPaused(ctx context.Context, q *queue.Queue, batch st
 	}
 	switch {
 	case b.json:
-		encodeJSON(b.stdout, paused{batch, held, waiting})
+		_ = program.PrintJSON(b.stdout, paused{batch, held, waiting})
 	case held:
 		_, _ = fmt.Fprintf(b.stdout, "%s: paused; %d orders wait. orderpost enqueue continue %[1]s lets them go on.\n", batch, waiting)
 	default:

@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 func (j *job) print(s *importer.Summary) {
 	switch {
 	case j.o.json:
-		_ = json.NewEncoder(j.stdout).Encode(s)
+		_ = program.PrintJSON(j.stdout, s)
 	case !j.o.quiet:
 		_, _ = fmt.Fprint(j.stdout, describe(s))
 	}

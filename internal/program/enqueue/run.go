@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
+	"orderpost/internal/program/lookup"
 	"orderpost/internal/worker"
 )
 
@@ -45,7 +46,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	broker.Patient(root, environ, "; rows that are stored are recognised, and nothing is enqueued twice")
 	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr, line: newStatusLine(stderr), source: source{stdin: stdin, max: defaultMaxStdin << 20}}
 	root.AddCommand(b.all()...)
-	root.AddCommand(NewOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
+	root.AddCommand(lookup.NewCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout))
 	program.WarnUnknown(root, environ, program.Settings(worker.Config{}))
 	return root
 }

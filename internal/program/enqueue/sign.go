@@ -38,19 +38,15 @@ no failure.`
 // NewSignCommand returns the command sign. It signs one body and explains the
 // signature, and why a given one differs. The exit code is [program.ExitPartial] for a
 // refused body, [program.ExitUsage] for a missing secret or wrong usage, and
-// [program.ExitFailed] for an unreadable file. The command does not print its error.
-func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+// [program.ExitFailed] for an unreadable file.
+func NewSignCommand(environ map[string]string, stdin io.Reader, stdout io.Writer) *cobra.Command {
 	var flags signFlags
 	command := &cobra.Command{
-		Use:           "sign [--explain] FILE|-",
-		Short:         "Sign a body without sending it, and explain its signature",
-		Long:          signLong,
-		Example:       "  orderpost sign --explain order.json\n  orderpost sign --timestamp 1700000000000 --signature 08dac7… - < order.json",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args: func(command *cobra.Command, args []string) error {
-			return usageError(program.Named(cobra.ExactArgs(1))(command, args))
-		},
+		Use:     "sign [--explain] FILE|-",
+		Short:   "Sign a body without sending it, and explain its signature",
+		Long:    signLong,
+		Example: "  orderpost sign --explain order.json\n  orderpost sign --timestamp 1700000000000 --signature 08dac7… - < order.json",
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !command.Flags().Changed("timestamp") {
 				flags.timestampMS = time.Now().UnixMilli()
@@ -58,9 +54,6 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 			return runSign(flags, args[0], environ, stdin, stdout)
 		},
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	command.SetOut(stdout)
-	command.SetErr(stderr)
 	command.Flags().BoolVar(&flags.explain, "explain", false, "show the canonical body, the string to sign and warnings too")
 	program.CompleteFiles(command)
 	program.JSONFlag(command, &flags.json, "signature")
@@ -70,21 +63,14 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 	return command
 }
 
-func usageError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &program.ExitError{Code: program.ExitUsage, Err: err}
-}
-
 func runSign(flags signFlags, path string, environ map[string]string, stdin io.Reader, stdout io.Writer) error {
 	secret, err := secretFrom(environ, flags.pair)
 	if err != nil {
-		return usageError(err)
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	body, err := readBody(path, stdin)
 	if err != nil {
-		return &program.ExitError{Code: program.ExitFailed, Err: err}
+		return err
 	}
 	explanation, err := sign.Explain(body, secret, flags.timestampMS, flags.signature)
 	if err != nil {
@@ -92,16 +78,13 @@ func runSign(flags signFlags, path string, environ map[string]string, stdin io.R
 	}
 	switch {
 	case flags.json:
-		err = printJSON(stdout, explanation)
+		return printJSON(stdout, explanation)
 	case flags.explain || flags.signature != "":
-		err = printExplanation(stdout, explanation)
+		return printExplanation(stdout, explanation)
 	default:
 		_, err = fmt.Fprintln(stdout, explanation.Signature)
+		return err
 	}
-	if err != nil {
-		return &program.ExitError{Code: program.ExitFailed, Err: err}
-	}
-	return nil
 }
 
 // signError adds the exit code to an error of sign.Explain.
@@ -110,7 +93,7 @@ func signError(err error) error {
 	if errors.As(err, &refused) {
 		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("refused, %s: %w", refused.Code, err)}
 	}
-	return usageError(err) // the secret or the timestamp
+	return &program.ExitError{Code: program.ExitUsage, Err: err} // the secret or the timestamp
 }
 
 // readBody reads the body, but at most one byte more than a body may have.

@@ -2,7 +2,6 @@ package enqueue_test
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,48 +23,35 @@ const (
 )
 
 // runSign runs "sign" with the vectors' time. All that it can print is in out.
-func runSign(t *testing.T, environ map[string]string, stdin string, args ...string) (stdout, all string, err error) {
+func runSign(t *testing.T, environ map[string]string, stdin string, args ...string) (stdout, all string, code int) {
 	t.Helper()
 	var out, errOut strings.Builder
-	command := enqueue.NewSignCommand(environ, strings.NewReader(stdin), &out, &errOut)
-	command.SetArgs(append([]string{"--timestamp", "1700000000000"}, args...))
-	err = command.Execute()
-	all = out.String() + errOut.String()
-	if err != nil {
-		all += err.Error()
-	}
-	return out.String(), all, err
+	code = enqueue.Run(t.Context(), append([]string{"sign", "--timestamp", "1700000000000"}, args...), environ, strings.NewReader(stdin), &out, &errOut)
+	return out.String(), out.String() + errOut.String(), code
 }
 
 var withSecret = map[string]string{"ORDERPOST_API_SECRET": signSecret}
-
-func requireExit(t *testing.T, code int, err error) {
-	t.Helper()
-	var exit *program.ExitError
-	require.True(t, errors.As(err, &exit), "%v", err)
-	require.Equal(t, code, exit.Code, "%v", err)
-}
 
 func TestSign(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "order.json")
 	require.NoError(t, os.WriteFile(path, []byte(signBody+"\n"), 0o600))
 	for name, args := range map[string][]string{"file": {path}, "stdin": {"-"}} {
 		t.Run(name, func(t *testing.T) {
-			stdout, all, err := runSign(t, withSecret, signBody, args...)
-			require.NoError(t, err)
+			stdout, all, code := runSign(t, withSecret, signBody, args...)
+			require.Equal(t, program.ExitDone, code)
 			require.Equal(t, signSignature+"\n", stdout)
 			require.Equal(t, stdout, all)
 
-			stdout, _, err = runSign(t, withSecret, signBody, append(args, "--explain")...)
-			require.NoError(t, err)
+			stdout, _, code = runSign(t, withSecret, signBody, append(args, "--explain")...)
+			require.Equal(t, program.ExitDone, code)
 			require.Equal(t, "canonical body:\n"+signSent+"\n\nstring to sign:\n"+signText+"\n\nsignature:\n"+signSignature+"\n", stdout)
 		})
 	}
 }
 
 func TestSignJSON(t *testing.T) {
-	stdout, _, err := runSign(t, withSecret, `{"coupon":null,"note":"<&>"}`, "-", "--json")
-	require.NoError(t, err)
+	stdout, _, code := runSign(t, withSecret, `{"coupon":null,"note":"<&>"}`, "-", "--json")
+	require.Equal(t, program.ExitDone, code)
 	require.Contains(t, stdout, "<&>", "shown as it is signed")
 	var got struct {
 		Canonical    string          `json:"canonical"`
@@ -86,28 +72,28 @@ func TestSignJSON(t *testing.T) {
 }
 
 func TestSignComparesAGivenSignature(t *testing.T) {
-	stdout, _, err := runSign(t, withSecret, signBody, "-", "--signature", signSignature)
-	require.NoError(t, err)
+	stdout, _, code := runSign(t, withSecret, signBody, "-", "--signature", signSignature)
+	require.Equal(t, program.ExitDone, code)
 	require.Contains(t, stdout, "the given signature is right")
 
-	stdout, _, err = runSign(t, withSecret, signBody, "-", "--json", "--signature", strings.ToUpper(signSignature))
-	require.NoError(t, err)
+	stdout, _, code = runSign(t, withSecret, signBody, "-", "--json", "--signature", strings.ToUpper(signSignature))
+	require.Equal(t, program.ExitDone, code)
 	require.Contains(t, stdout, `"matches": false`)
 
-	stdout, _, err = runSign(t, withSecret, signSent, "-", "--timestamp", "1", "--signature", signSignature)
-	require.NoError(t, err, "a difference is an answer, not a failure")
+	stdout, _, code = runSign(t, withSecret, signSent, "-", "--timestamp", "1", "--signature", signSignature)
+	require.Equal(t, program.ExitDone, code, "a difference is an answer, not a failure")
 	require.Contains(t, stdout, "the given signature differs. Compare your string to sign")
 }
 
 func TestSignShowsWarnings(t *testing.T) {
-	stdout, _, err := runSign(t, withSecret, `{"orderNo":1,"coupon":null}`, "-", "--explain")
-	require.NoError(t, err)
+	stdout, _, code := runSign(t, withSecret, `{"orderNo":1,"coupon":null}`, "-", "--explain")
+	require.Equal(t, program.ExitDone, code)
 	require.Contains(t, stdout, "\nwarnings:\n- orderNo: ")
 	require.Contains(t, stdout, "\n- coupon: ")
 }
 
 func TestSignRefusesBodies(t *testing.T) {
-	for body, code := range map[string]order.Code{
+	for body, why := range map[string]order.Code{
 		`{"amount":9007199254740993}`:           order.CodeNumberNotExact,
 		`{"a":1,"a":2}`:                         order.CodeDuplicateName,
 		`[]`:                                    order.CodeNotObject,
@@ -116,10 +102,10 @@ func TestSignRefusesBodies(t *testing.T) {
 		`{"a":"` + "\xff" + `"}`:                order.CodeInvalidUTF8,
 		strings.Repeat(`{"a":`, 100) + "1}}}}}": order.CodeTooDeep,
 	} {
-		stdout, all, err := runSign(t, withSecret, body, "-", "--explain")
-		requireExit(t, program.ExitPartial, err)
+		stdout, all, code := runSign(t, withSecret, body, "-", "--explain")
+		require.Equal(t, program.ExitPartial, code, all)
 		require.Empty(t, stdout)
-		require.Contains(t, all, string(code))
+		require.Contains(t, all, string(why))
 	}
 }
 
@@ -129,13 +115,13 @@ func TestSignUsage(t *testing.T) {
 		"no number": {"-", "--timestamp", "today"}, "bad timestamp": {"-", "--timestamp", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := runSign(t, withSecret, signBody, args...)
-			requireExit(t, program.ExitUsage, err)
+			_, all, code := runSign(t, withSecret, signBody, args...)
+			require.Equal(t, program.ExitUsage, code, all)
 		})
 	}
-	_, _, err := runSign(t, withSecret, "", filepath.Join(t.TempDir(), "absent.json"))
-	requireExit(t, program.ExitFailed, err)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	_, all, code := runSign(t, withSecret, "", filepath.Join(t.TempDir(), "absent.json"))
+	require.Equal(t, program.ExitFailed, code, all)
+	require.Contains(t, all, "no such file")
 }
 
 func TestSignSecret(t *testing.T) {
@@ -145,16 +131,16 @@ func TestSignSecret(t *testing.T) {
 		return map[string]string{"ORDERPOST_API_SECRET_FILE": path}
 	}
 	for _, text := range []string{signSecret, signSecret + "\n", signSecret + "\r\n", "\n" + signSecret + "\nanother\n"} {
-		stdout, _, err := runSign(t, write(text), signBody, "-")
-		require.NoError(t, err)
+		stdout, _, code := runSign(t, write(text), signBody, "-")
+		require.Equal(t, program.ExitDone, code)
 		require.Equal(t, signSignature+"\n", stdout, "%q", text)
 	}
-	stdout, _, err := runSign(t, write("another\r\n"+signSecret+"\r\n"), signBody, "-", "--pair", "2")
-	require.NoError(t, err)
+	stdout, _, code := runSign(t, write("another\r\n"+signSecret+"\r\n"), signBody, "-", "--pair", "2")
+	require.Equal(t, program.ExitDone, code)
 	require.Equal(t, signSignature+"\n", stdout)
 	for _, text := range []string{" " + signSecret, signSecret + " "} {
-		stdout, _, err := runSign(t, write(text), signBody, "-")
-		require.NoError(t, err)
+		stdout, _, code := runSign(t, write(text), signBody, "-")
+		require.Equal(t, program.ExitDone, code)
 		require.NotEqual(t, signSignature+"\n", stdout, "%q is another secret", text)
 	}
 	for name, environ := range map[string]map[string]string{
@@ -162,13 +148,13 @@ func TestSignSecret(t *testing.T) {
 		"no such file": {"ORDERPOST_API_SECRET_FILE": filepath.Join(t.TempDir(), "absent")},
 		"both":         {"ORDERPOST_API_SECRET": signSecret, "ORDERPOST_API_SECRET_FILE": "x"},
 	} {
-		_, all, err := runSign(t, environ, signBody, "-")
-		requireExit(t, program.ExitUsage, err)
+		_, all, code := runSign(t, environ, signBody, "-")
+		require.Equal(t, program.ExitUsage, code, all)
 		require.Contains(t, all, "ORDERPOST_API_SECRET", name)
 	}
 	for _, pair := range []string{"0", "2", "-1"} {
-		_, all, err := runSign(t, withSecret, signBody, "-", "--pair", pair)
-		requireExit(t, program.ExitUsage, err)
+		_, all, code := runSign(t, withSecret, signBody, "-", "--pair", pair)
+		require.Equal(t, program.ExitUsage, code, all)
 		require.Contains(t, all, "holds 1 secret(s)")
 	}
 }

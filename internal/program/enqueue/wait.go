@@ -48,7 +48,7 @@ func (j *job) withoutResults(ctx context.Context, f *checkedFile, err error) err
 
 func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer.Tally) {
 	if j.o.json {
-		encodeJSON(j.stdout, outcomes{Batch: f.Batch, File: f.Name(), Outcomes: tally, Seconds: p.Elapsed.Seconds(), Results: j.o.results})
+		_ = program.PrintJSON(j.stdout, outcomes{Batch: f.Batch, File: f.Name(), Outcomes: tally, Seconds: p.Elapsed.Seconds(), Results: j.o.results})
 		return
 	}
 	if j.o.quiet {

@@ -27,7 +27,7 @@ func (p *page) row(name, text string) {
 	if text == "" {
 		return
 	}
-	for i, line := range wrap(text, width-labels) {
+	for i, line := range Lines(text, width-labels) {
 		if i > 0 {
 			name = ""
 		}
@@ -60,7 +60,7 @@ func (f *Finding) print(out io.Writer) error {
 	p.people(f)
 	p.title("What now")
 	for _, s := range f.steps() {
-		for _, line := range wrap(s.Text, width-2) {
+		for _, line := range Lines(s.Text, width-2) {
 			fmt.Fprintf(p, "  %s\n", line)
 		}
 		if s.Command != "" {
@@ -163,7 +163,7 @@ func (p *page) letter(l *settle.Letter) {
 	if len(l.Trail) > 0 {
 		p.title("Attempts of the last submission")
 		if before := l.Attempts - len(l.Trail); before > 0 {
-			p.row("  earlier", fmt.Sprintf("%d %s, since %s, not kept one by one", before, plural(before, "attempt", "attempts"), at(l.FirstAttemptAt)))
+			p.row("  earlier", fmt.Sprintf("%d %s, since %s, not kept one by one", before, Plural(before, "attempt", "attempts"), at(l.FirstAttemptAt)))
 		}
 		for _, a := range l.Trail {
 			p.attempt(a)
@@ -196,11 +196,11 @@ func (p *page) attempt(a order.Attempt) {
 // body prints the order: an object field by field, anything else unchanged.
 func (p *page) body(text string) {
 	var indented bytes.Buffer
-	if json.Indent(&indented, []byte(text), "  ", "  ") == nil && utf8Short(indented.String()) {
+	if json.Indent(&indented, []byte(text), "  ", "  ") == nil && indented.Len() <= maxBody {
 		for line := range strings.Lines(indented.String()) {
 			line = strings.TrimRight(line, "\n")
 			indent := len(line) - len(strings.TrimLeft(line, " "))
-			for i, part := range wrap(line, width-indent-4) {
+			for i, part := range Lines(line, width-indent-4) {
 				if i == 0 {
 					fmt.Fprintf(p, "%s%s\n", strings.Repeat(" ", max(2, indent)), part)
 				} else {
@@ -210,15 +210,13 @@ func (p *page) body(text string) {
 		}
 		return
 	}
-	for _, line := range wrap(Clip(text, maxBody), width-2) {
+	for _, line := range Lines(Clip(text, maxBody), width-2) {
 		fmt.Fprintf(p, "  %s\n", line)
 	}
 }
 
 // maxBody is the largest part of a body that is shown. --json shows all.
 const maxBody = 4000
-
-func utf8Short(s string) bool { return len(s) <= maxBody }
 
 func status(code int) string {
 	if code == 0 {
@@ -232,13 +230,6 @@ func at(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05.000Z")
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // shortTime formats a time for the left column.

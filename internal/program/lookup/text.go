@@ -32,8 +32,9 @@ func Clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// wrap breaks a text into lines of at most n characters, between words if possible.
-func wrap(s string, n int) []string {
+// Lines returns Plain text, broken into lines of at most n characters, between words if
+// possible.
+func Lines(s string, n int) []string {
 	var lines []string
 	line := ""
 	for _, word := range strings.Fields(Plain(s)) {
@@ -51,5 +52,10 @@ func wrap(s string, n int) []string {
 	return append(lines, line)
 }
 
-// Lines returns Plain text, broken into lines of at most n characters.
-func Lines(s string, n int) []string { return wrap(s, n) }
+// Plural returns the form of a word for n things.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

@@ -20,6 +20,7 @@ import (
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/gateway"
+	"orderpost/internal/program/lookup"
 	"orderpost/internal/program/notify"
 	"orderpost/internal/program/pending"
 	"orderpost/internal/program/watch"
@@ -80,8 +81,8 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	joined := []*cobra.Command{worker.NewCommand(environ, stderr), enqueue.NewCommand(environ, stdin, stdout, stderr),
 		deadletter.NewCommand(environ, stdin, stdout, stderr)}
 	group("programs", "Orders on their way:", append(joined, watch.NewCommand(environ, stderr))...)
-	group("books", "Orders, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
-		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
+	group("books", "Orders, and the books:", lookup.NewCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
+		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
 	group("doors", "For programs:", gateway.NewCommand(environ, stderr), notify.NewCommand(environ, stdout, stderr))

@@ -62,14 +62,14 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	control := fleet.New(q)
 	have, err := control.Claimed(ctx)
 	if errors.Is(err, fleet.ErrNoIdentity) {
-		return c.done(cmd, adoption{}, "These orders belong to no API yet: the first worker assigns them to its own. Nothing was changed.")
+		return tell(cmd, c.json, adoption{}, "These orders belong to no API yet: the first worker assigns them to its own. Nothing was changed.")
 	}
 	if err != nil {
 		return err
 	}
 	want := cfg.Identity()
 	if have.Identity == want.Normal() {
-		return c.done(cmd, adoption{API: &want}, "These orders belong to %s already. Nothing was changed.", have)
+		return tell(cmd, c.json, adoption{API: &want}, "These orders belong to %s already. Nothing was changed.", have)
 	}
 	counts, err := q.Census.Count(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 		if err := control.TakeOver(ctx, have, fleet.Takeover{By: by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 			return nil, err
 		}
-		return nil, c.done(cmd, adoption{Changed: true, API: &want, Former: &have.Identity, By: by, Counts: &counts},
+		return nil, tell(cmd, c.json, adoption{Changed: true, API: &want, Former: &have.Identity, By: by, Counts: &counts},
 			"The orders of this broker belong to %s from now on; %s decided it.", want, by)
 	})
 }

@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,14 +32,9 @@ func (d *decision) check(stdin io.Reader) error {
 	return nil
 }
 
-// made asks at the terminal, unless --yes was given. Any answer but yes means no.
+// made asks at the terminal, unless --yes was given.
 func (d *decision) made(stdin io.Reader, out io.Writer, question string) bool {
-	if d.yes {
-		return true
-	}
-	_, _ = fmt.Fprintf(out, "%s Type yes: ", question)
-	answer, _ := bufio.NewReader(stdin).ReadString('\n')
-	return strings.TrimSpace(answer) == "yes"
+	return d.yes || program.SaysYes(stdin, out, question)
 }
 
 // people returns where the command prints text. With --json, standard output holds
@@ -53,9 +46,9 @@ func (d *decision) people(cmd *cobra.Command) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// done prints the result: the object with --json, otherwise the text.
-func (d *decision) done(cmd *cobra.Command, object any, format string, args ...any) error {
-	if d.json {
+// tell prints what was done: the object with --json, otherwise the text.
+func tell(cmd *cobra.Command, asJSON bool, object any, format string, args ...any) error {
+	if asJSON {
 		return program.PrintJSON(cmd.OutOrStdout(), object)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)

@@ -27,8 +27,6 @@ type fleetCommand struct {
 	person  broker.Person
 	last    time.Duration
 	json    bool
-	// incomplete names the command that also works if streams are missing.
-	incomplete string
 }
 
 // NewFleetCommands returns the commands hold, resume, limit and fleet.
@@ -69,11 +67,8 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"how long, and how many for a later time."
 	show.Example = "  orderpost fleet\n  orderpost fleet --json"
 	program.JSONFlag(show, &c.json, "fleet")
-	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
 		program.JSONFlag(cmd, &c.json, cmd.Name())
-	}
-	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
 		c.person.Register(cmd, environ)
 		broker.Patient(cmd, environ, broker.AgainWrite)
 	}
@@ -89,7 +84,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 		if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Queue.Validate()); err != nil {
 			return &program.ExitError{Code: program.ExitUsage, Err: err}
 		}
-		q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "worker " + cmd.Name(), Incomplete: cmd.Name() == c.incomplete, Stderr: c.stderr})
+		q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "worker " + cmd.Name(), Incomplete: cmd.Name() == "fleet", Stderr: c.stderr})
 		if err != nil {
 			return err
 		}
@@ -132,7 +127,7 @@ func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 		if err := control.Prolong(ctx, h); err != nil {
 			return nil, err
 		}
-		return nil, c.tell(cmd, heldFleet{h}, "The fleet is held %s.\n", text)
+		return nil, tell(cmd, c.json, heldFleet{h}, "The fleet is held %s.", text)
 	})
 }
 
@@ -142,7 +137,7 @@ func (c *fleetCommand) resume(cmd *cobra.Command, q *queue.Queue, _ []string) er
 		if err := fleet.New(q).Resume(ctx, by); err != nil {
 			return nil, err
 		}
-		return nil, c.tell(cmd, resumedFleet{true, by}, "The fleet goes on.\n")
+		return nil, tell(cmd, c.json, resumedFleet{true, by}, "The fleet goes on.")
 	})
 }
 
@@ -164,7 +159,7 @@ func (c *fleetCommand) limit(cmd *cobra.Command, q *queue.Queue, args []string) 
 		if err := control.SetLimit(ctx, l); err != nil {
 			return nil, err
 		}
-		return nil, c.tell(cmd, limitedFleet{l}, "The fleet's limit: %s.\n", describeLimit(l))
+		return nil, tell(cmd, c.json, limitedFleet{l}, "The fleet's limit: %s.", describeLimit(l))
 	})
 }
 
@@ -190,7 +185,7 @@ func (c *fleetCommand) lane(cmd *cobra.Command, q *queue.Queue, args []string) e
 		if err := fleet.New(q).SetLane(ctx, args[0], weight, c.person.Actor().Name); err != nil {
 			return nil, err
 		}
-		return nil, c.tell(cmd, weighedLane{args[0], weight}, "Lane %s: weight %s.\n", args[0], args[1])
+		return nil, tell(cmd, c.json, weighedLane{args[0], weight}, "Lane %s: weight %s.", args[0], args[1])
 	})
 }
 
@@ -213,16 +208,6 @@ type (
 		Limit *fleet.Limit `json:"limit"` // null = the workers' settings decide
 	}
 )
-
-// tell prints what was done.
-func (c *fleetCommand) tell(cmd *cobra.Command, done any, format string, args ...any) error {
-	out := cmd.OutOrStdout()
-	if c.json {
-		return program.PrintJSON(out, done)
-	}
-	_, err := fmt.Fprintf(out, format, args...)
-	return err
-}
 
 func describeLimit(l *fleet.Limit) string {
 	switch {

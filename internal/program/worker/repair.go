@@ -117,7 +117,7 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	}
 	c.redeliver = c.redeliver || stranded != ""
 	if len(lost)+len(shorter) == 0 && !c.redeliver {
-		return c.done(cmd, repaired{}, "No stream is missing, none lost its end, and no intent is stranded. Nothing was changed.")
+		return tell(cmd, c.json, repaired{}, "No stream is missing, none lost its end, and no intent is stranded. Nothing was changed.")
 	}
 	_, _ = fmt.Fprintf(out, "The broker is %s: is it the right one?\n", queue.RedactURL(q.Conn.Server()))
 	question := "Create them again, empty?"
@@ -157,11 +157,11 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 		}
 		switch {
 		case len(made) > 0:
-			err = errors.Join(err, c.done(cmd, repaired{true, lost, made, shorter, "", by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
+			err = errors.Join(err, tell(cmd, c.json, repaired{true, lost, made, shorter, "", by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
 		case err == nil && c.redeliver:
-			err = c.done(cmd, repaired{true, nil, nil, shorter, stranded, by}, "The broker delivers what is stored again, as soon as a worker has made its consumer; %s decided it.", by)
+			err = tell(cmd, c.json, repaired{true, nil, nil, shorter, stranded, by}, "The broker delivers what is stored again, as soon as a worker has made its consumer; %s decided it.", by)
 		case err == nil:
-			err = c.done(cmd, repaired{true, nil, nil, shorter, "", by}, "The workers take the streams as they are from now on; %s decided it.", by)
+			err = tell(cmd, c.json, repaired{true, nil, nil, shorter, "", by}, "The workers take the streams as they are from now on; %s decided it.", by)
 		}
 		return map[string]int{"created": len(made)}, err
 	})

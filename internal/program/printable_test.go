@@ -26,3 +26,12 @@ func TestPrinter(t *testing.T) {
 	var out strings.Builder
 	require.Same(t, &out, ForTerminal(&out), "a file or a pipe gets every byte")
 }
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain, Käse 😀\tx\n": "plain, Käse 😀\tx\n", "\x1b[31mred\x07": `\u001b[31mred\u0007`, "a\u009bb": `a\u009bb`, "a\u202eb\u00ad": `a\u202eb\u00ad`,
+		"bad\xff": `bad\xff`, "over\rwrite": `over\u000dwrite`, "line\r\n": "line\r\n", "\U000e0001": `\udb40\udc01`, "": "",
+	} {
+		require.Equal(t, want, Printable(in))
+	}
+}

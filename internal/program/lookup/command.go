@@ -1,4 +1,4 @@
-package enqueue
+package lookup
 
 import (
 	"errors"
@@ -8,11 +8,10 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
-	"orderpost/internal/program/lookup"
 )
 
-// NewOrderCommand returns the command order.
-func NewOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
+// NewCommand returns the command order. Under another name it is deadletter show.
+func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "order ORDER_NO",
@@ -26,12 +25,12 @@ func NewOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra
 			if err := errors.Join(program.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {
 				return &program.ExitError{Code: program.ExitUsage, Err: err}
 			}
-			q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "enqueue", StartStopped: true, Stderr: stderr})
+			q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: cmd.Name(), StartStopped: true, Stderr: stderr})
 			if err != nil {
 				return err
 			}
 			defer done()
-			return lookup.Show(cmd.Context(), q, args[0], asJSON, stdout)
+			return Show(cmd.Context(), q, args[0], asJSON, stdout)
 		},
 	}
 	cmd.ValidArgsFunction = broker.CompleteLetter(environ)
