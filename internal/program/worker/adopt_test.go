@@ -166,4 +166,13 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	code, out = runWith(t, environ, nil, "fleet")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "the bucket was lost: set the\n  limit", "a hold that was lost does not end unseen")
+
+	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_DEAD"))
+	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
+	code, out = runWith(t, environ, nil, "repair --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "Created stream ORDERS_DEAD; "+annaHere+" decided it.")
+	journal, err := js.Stream(t.Context(), "ORDERS_JOURNAL")
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), journal.CachedInfo().State.Msgs, "the repair and its result")
 }

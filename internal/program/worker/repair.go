@@ -133,6 +133,12 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if !c.made(cmd.InOrStdin(), out, question) {
 		return errNotMade
 	}
+	if slices.ContainsFunc(parts, func(p queue.PartState) bool { return p.Part == queue.PartJournal && p.Missing() }) {
+		// Nothing is repaired without the journal, and no worker that could create it starts before the repair.
+		if err := q.Topology.ReviveJournal(ctx); err != nil {
+			return err
+		}
+	}
 	details := make(map[string]string)
 	if len(lost) > 0 {
 		details["missing"] = strings.Join(lost, ", ")
