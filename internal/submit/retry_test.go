@@ -294,6 +294,18 @@ func TestTrailIsBounded(t *testing.T) {
 	})
 }
 
+// A record tells its times in UTC, whatever the zone of the worker's machine is.
+func TestTimesOfAttemptsAreInUTC(t *testing.T) {
+	local := time.Local
+	time.Local = time.FixedZone("Kathmandu", 5*3600+45*60)
+	t.Cleanup(func() { time.Local = local })
+	r := newRig(t, func(call) reply { return reply{} }, nil)
+	h := r.one("n").History
+	require.Equal(t, 1, h.Attempts)
+	require.Equal(t, time.UTC, h.FirstAttemptAt.Location())
+	require.Equal(t, time.UTC, h.LastAttemptAt.Location())
+}
+
 func TestResponseIsBoundedAndScrubbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c call) reply {

@@ -202,9 +202,11 @@ func (t *submission) fenced(ctx context.Context) error {
 	return t.Fence(ctx)
 }
 
-// counted returns the history with one more attempt.
+// counted returns the history with one more attempt. Its times are in UTC, whatever the
+// machine's zone is, as those that the settle protocol adds.
 func (t *submission) counted(now time.Time, stamp int64) order.History {
 	h := t.report.History
+	now = now.UTC()
 	h.Attempts++
 	if h.FirstAttemptAt.IsZero() {
 		h.FirstAttemptAt = now

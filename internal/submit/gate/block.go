@@ -163,7 +163,7 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 		}
 		e = e.Str("block", name).Str("reason", reason)
 		if !until.IsZero() {
-			e = e.Time("until", until)
+			e = e.Time("until", until.UTC())
 		}
 		if wasOpen {
 			e.Msg("gate closed")

@@ -181,7 +181,7 @@ func (g *Gate) state() State {
 	s := State{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit, Throttled: !g.rampCut.IsZero() && time.Since(g.rampCut) < rateMemory}
 	s.Rate, s.RateBinds = g.pace.limit()
 	for name, b := range g.blocks {
-		s.Blocks = append(s.Blocks, BlockState{Name: name, Reason: b.reason, Stage: b.stage, Since: b.since, Until: b.until})
+		s.Blocks = append(s.Blocks, BlockState{Name: name, Reason: b.reason, Stage: b.stage, Since: b.since.UTC(), Until: b.until.UTC()})
 	}
 	slices.SortFunc(s.Blocks, func(a, b BlockState) int { return strings.Compare(a.Name, b.Name) })
 	for _, b := range s.Blocks {

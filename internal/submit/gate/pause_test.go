@@ -25,3 +25,18 @@ func TestPause(t *testing.T) {
 	require.Contains(t, log.String(), `"level":"warn"`)
 	require.Contains(t, log.String(), "gate opened")
 }
+
+// The log and the state say times in UTC, as fleet does, whatever the zone of the machine is.
+func TestTimesAreInUTC(t *testing.T) {
+	local := time.Local
+	time.Local = time.FixedZone("Kathmandu", 5*3600+45*60)
+	t.Cleanup(func() { time.Local = local })
+	var log bytes.Buffer
+	g := New(Config{Concurrency: 1}, zerolog.New(&log), Hooks{Changed: func(State) {}, Resumed: func() {}})
+	until := time.Now().Add(time.Hour)
+	g.Hold("somebody", until)
+	require.Contains(t, log.String(), `"until":"`+until.UTC().Format(zerolog.TimeFieldFormat)+`"`)
+	block := g.State().Blocks[0]
+	require.Equal(t, time.UTC, block.Since.Location())
+	require.Equal(t, time.UTC, block.Until.Location())
+}
