@@ -34,8 +34,7 @@ func (b *batchCommands) resume() *cobra.Command {
 		Use:     "continue BATCH",
 		Aliases: []string{"resume"},
 		Short:   "Let an import go on that was paused",
-		Long: "continue ends a pause of an import, and what a cancellation left behind that was cut off: the orders that\n" +
-			"are left are sent.\n\n" +
+		Long: "continue ends a pause of an import: its orders that wait take their turns again. What was cancelled stays so.\n\n" +
 			"Exit code 3: nothing is known about the import.",
 		Example: "  orderpost enqueue continue march",
 	}, journal.GoOn, nil, func(cmd *cobra.Command, q *queue.Queue, batch string) error {
