@@ -118,3 +118,42 @@ func TestWhatAProgramSawCountsBesideAnOlderBucket(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, losses, 1)
 }
+
+// A broker that lost everything is still a loss to the workers that used it after another
+// worker has started there and made the streams anew. Only a person accepts it.
+func TestAWorkerThatStartsOnAnEmptyBrokerAcceptsNoLoss(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "worker-1")
+	publish(t, q, intent("A-1", "i1"))
+	_, seen, err := q.Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	for _, name := range streamNames(t, q) {
+		require.NoError(t, q.Conn.js.DeleteStream(t.Context(), name))
+	}
+	started := openQueue(t, s, "worker-2")
+	_, made, err := started.Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, started.Extents.RememberExtents(t.Context(), made, made))
+	publish(t, started, intent("A-2", "i2"))
+
+	losses, _, err := q.Extents.Losses(t.Context(), seen)
+	require.NoError(t, err)
+	require.NotEmpty(t, losses)
+	require.Equal(t, "stream ORDERS", losses[0].Name)
+	losses, _, err = started.Extents.Losses(t.Context(), made)
+	require.NoError(t, err)
+	require.NotEmpty(t, losses, "the worker that started learns of it, too")
+	_, made, err = openQueue(t, s, "worker-3").Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, made["ORDERS"].Last)
+	losses, _, err = started.Extents.Losses(t.Context(), made)
+	require.NoError(t, err)
+	require.NotEmpty(t, losses, "orders that were stored since change nothing")
+
+	require.NoError(t, q.Extents.AcceptLosses(t.Context(), "anna", nil))
+	for _, saw := range []Extents{seen, made} {
+		losses, _, err = q.Extents.Losses(t.Context(), saw)
+		require.NoError(t, err)
+		require.Empty(t, losses)
+	}
+}

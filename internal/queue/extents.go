@@ -116,12 +116,14 @@ func (ex *ExtentKeeper) keep(ctx context.Context, e Extents, revision uint64) {
 }
 
 // raise raises extents to what was seen of the same streams, unless a person accepted a loss
-// since. It adds streams that are not there: the bucket remembers nothing of itself, because
-// workers write to it all the time.
+// since. It puts back older streams that held something: a worker that started after all
+// streams were lost made others and remembered those. It adds streams that are not there: the
+// bucket remembers nothing of itself, because workers write to it all the time.
 func raise(was, seen Extents) (raised bool) {
 	for name, e := range seen {
 		have, known := was[name]
-		if !known {
+		replaced := e.Last > 0 && e.Created.Before(have.Created) && !have.Accepted.After(e.Accepted)
+		if !known || replaced {
 			was[name], raised = e, true
 		} else if e.Created.Equal(have.Created) && e.Last > have.Last && !have.Accepted.After(e.Accepted) {
 			have.Last = e.Last
