@@ -68,6 +68,10 @@ func causeReason(err error) string {
 		return "interrupted"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route to the address"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "no file descriptor left"
 	default:
 		return "connection lost"
 	}

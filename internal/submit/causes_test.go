@@ -25,6 +25,8 @@ func TestTheBreakerSaysWhy(t *testing.T) {
 		want   string
 	}{
 		"refused":     {dial(syscall.ECONNREFUSED), "requests to the API keep failing: no connection: refused (10 times)"},
+		"no route":    {dial(syscall.EHOSTUNREACH), "requests to the API keep failing: no connection: no route to the address (10 times)"},
+		"descriptors": {dial(syscall.EMFILE), "requests to the API keep failing: no connection: no file descriptor left (10 times)"},
 		"name":        {dial(&net.DNSError{Name: "api.test", IsNotFound: true}), "requests to the API keep failing: name not resolved: api.test (10 times)"},
 		"certificate": {dial(explain("api.test:443", "api.test", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})), "requests to the API keep failing: certificate not trusted: it is signed by an authority that is not trusted here: name that one's PEM file in ORDERPOST_API_CA_FILE (10 times)"},
 		"not TLS":     {dial(explain("api.test:443", "api.test", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"})), "requests to the API keep failing: TLS handshake failed: the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https? (10 times)"},
