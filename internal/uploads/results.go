@@ -115,7 +115,7 @@ func (d *Desk) Rejects(ctx context.Context, id string, w io.Writer) error {
 // command describes how enqueue imports the file with the same settings.
 func (u *Upload) command() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "The mapping of %s, for:\n  enqueue --mapping THIS_FILE", u.Source())
+	fmt.Fprintf(&b, "The mapping of %s, for:\n  orderpost enqueue --mapping THIS_FILE", u.Source())
 	for _, flag := range []struct{ name, value string }{
 		{"format", string(u.Settings.Format)}, {"encoding", u.Settings.Encoding}, {"delimiter", u.Settings.Delimiter}, {"sheet", u.Settings.Sheet}, {"batch", u.Settings.Batch},
 	} {
