@@ -64,8 +64,10 @@ func (f Found) advice(name string) []Step {
 	switch o := f.Record.Outcome(); {
 	case o == order.OutcomeAccepted:
 		return []Step{{Text: "Nothing: it is done."}}
+	case o == order.OutcomeNone && (f.Record.Unsure || f.Record.Open()):
+		return []Step{{Text: "An attempt may have created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Ask the API's operator whether the order exists, or enqueue it again: it is sent again, and stays in doubt until the API or a person ends that."}}
 	case o == order.OutcomeNone:
-		return []Step{{Text: "It has a note, but no intent in the queue: somebody removed that. Enqueue it again."}}
+		return []Step{{Text: "No attempt created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Enqueue it again."}}
 	case o == order.OutcomeCancelled:
 		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
 	case f.Record.Allowed && o == order.OutcomeUnknown && f.Letter != nil && settle.LetterReplayed(f.Record.AllowedFor) == f.Letter.Seq:

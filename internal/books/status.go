@@ -14,12 +14,37 @@ type OrderStatus struct {
 	Pending *settle.Pending
 	// LastWord is the record; its Record is nil where there is none.
 	settle.LastWord
+	// Lost says that the record is a note about an intent that left the queue without an
+	// outcome: the stream was lost, or somebody removed the intent. No worker has the order.
+	Lost bool
 }
 
 // OrderStatuses reads the pending intent and the record of each order_no, in the
-// order of orderNos. It reads intents first: an intent that is gone by then had
-// its result before.
+// order of orderNos.
 func OrderStatuses(ctx context.Context, q *queue.Queue, orderNos []string) ([]OrderStatus, error) {
+	out, err := readStatuses(ctx, q, orderNos)
+	var noted []string
+	var index []int
+	for i := range out {
+		if r := out[i].Record; out[i].Pending == nil && r != nil && r.Outcome() == order.OutcomeNone {
+			noted, index = append(noted, orderNos[i]), append(index, i)
+		}
+	}
+	if err != nil || len(noted) == 0 {
+		return out, err
+	}
+	// The intent of such a note was lost, or was stored between the two reads. If it is still
+	// missing behind the same note, it was lost.
+	again, err := readStatuses(ctx, q, noted)
+	for k := range again {
+		again[k].Lost = again[k].Pending == nil && again[k].Seq == out[index[k]].Seq
+		out[index[k]] = again[k]
+	}
+	return out, err
+}
+
+// readStatuses reads intents first: an intent that is gone by then had its result before.
+func readStatuses(ctx context.Context, q *queue.Queue, orderNos []string) ([]OrderStatus, error) {
 	out := make([]OrderStatus, len(orderNos))
 	tokens := make([]string, len(orderNos))
 	for i, no := range orderNos {

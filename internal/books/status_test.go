@@ -57,6 +57,29 @@ func TestOrderStatuses(t *testing.T) {
 	}
 }
 
+// TestOrderStatusesOfNotes: a note whose intent is stored is under way. One whose intent is
+// gone is lost.
+func TestOrderStatusesOfNotes(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A"), ID: "a"})
+	for _, d := range pull(t, q, 1) {
+		require.NoError(t, q.Worker.NoteAttempt(t.Context(), d, d.History))
+	}
+	lost := func() bool {
+		got, err := OrderStatuses(t.Context(), q, []string{"nobody", "A"})
+		require.NoError(t, err)
+		require.False(t, got[0].Lost)
+		require.True(t, got[1].Record.Open())
+		return got[1].Lost
+	}
+	require.False(t, lost())
+	stream, err := jetStream(t, s).Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context()))
+	require.True(t, lost())
+}
+
 // TestImportIsWrittenByOne: a writer that did not see the last word is told.
 func TestImportIsWrittenByOne(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")

@@ -586,10 +586,14 @@ func (p *publisher) save(ctx context.Context) error {
 }
 
 // record writes p.imp. If somebody wrote another one meanwhile, join brings that into p.imp, and
-// says whether nothing is left to write.
+// says whether nothing is left to write. After a cancellation, record still writes how far the
+// run came, and returns ErrCancelled.
 func (p *publisher) record(ctx context.Context, join func(now *books.Import) (over bool)) error {
-	for {
+	for over := false; !over; {
 		err := books.SaveImport(ctx, p.q, p.imp)
+		if err == nil {
+			break
+		}
 		if !errors.Is(err, books.ErrImportChanged) {
 			return err
 		}
@@ -599,10 +603,13 @@ func (p *publisher) record(ctx context.Context, join func(now *books.Import) (ov
 			return err
 		case now == nil: // removed by hand
 			p.imp = p.imp.Renewed()
-		case !now.CancelledAt.IsZero():
-			return fmt.Errorf("batch %s: %w", p.f.Batch, ErrCancelled)
-		case join(now):
-			return nil
+		default:
+			over = join(now)
+			p.imp.CancelledAt = now.CancelledAt
 		}
 	}
+	if !p.imp.CancelledAt.IsZero() {
+		return fmt.Errorf("batch %s: %w", p.f.Batch, ErrCancelled)
+	}
+	return nil
 }

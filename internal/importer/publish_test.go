@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +228,27 @@ func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
 	stream, err := js.Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
+	publish(t, q, openText(t, numbered(4, 4, "1"))) // the queue is not empty
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = done.Wait(within, q, func(Progress) {})
+	require.NoError(t, err, "what was lost is not waited for")
+	work(t, q, 1, nil)
+	march := openText(t, content, batch("march"))
+	_, err = march.Check(t.Context())
+	require.NoError(t, err)
+	var results strings.Builder
+	_, err = march.WriteResults(t.Context(), q, &results, FormatCSV)
+	require.NoError(t, err)
+	for i, want := range []string{"A-1,30,1,not-enqueued,.* and no attempt created it; import the file again.*,no,march", "A-2,30,1,not-enqueued,.*,no,march", "A-3,30,1,unknown,.* and an attempt may have created it; ask.*,unknown,march"} {
+		require.Regexp(t, want, strings.Split(results.String(), "\n")[i+1])
+	}
+	other := openText(t, numbered(3, 3, "2"))
+	_, err = other.Check(t.Context())
+	require.NoError(t, err)
+	tally, err := other.WriteResults(t.Context(), q, nil, FormatCSV)
+	require.NoError(t, err)
+	require.Equal(t, Tally{outcomeConflict: 1}, tally)
 	done = publish(t, q, openText(t, numbered(3, 3, "2"), batch("other")))
 	require.Equal(t, map[Fate]int{Conflict: 1}, done.Fates, "it may exist with its first body")
 	done = publish(t, q, openText(t, content, batch("may")))

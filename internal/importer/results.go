@@ -201,7 +201,7 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]
 	case rec == nil && waiting:
 		return [10]string{outcomePending, "", "", "waits for its turn or its time", "", "", "", "", "no"}
 	case rec == nil:
-		return [10]string{outcomeNothing, "", "", "nothing is known of this order_no; it was never enqueued, or its result has expired", "", "", "", "", ""}
+		return [10]string{outcomeNothing, "", "", "nothing is known of this order_no; it was never enqueued, its result has expired, or a stream was lost", "", "", "", "", ""}
 	}
 	out := [10]string{rec.Word, rec.Verdict.String(), "", rec.Reason, strconv.Itoa(rec.Attempts),
 		formatTime(rec.FirstAttemptAt), formatTime(rec.LastAttemptAt), rec.Response, rec.Outcome().Created(), rec.Batch}
@@ -212,6 +212,8 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]
 		out[3] += ": " + rec.Error
 	}
 	switch outcome := rec.Outcome(); {
+	case st.Lost && !waiting:
+		out[0], out[3], out[8] = lost(row, rec)
 	case outcome == order.OutcomeNone, waits != nil && !rec.Settles(waits.ID):
 		out[0], out[8] = outcomePending, order.OutcomeNone.Created()
 		if rec.Attempts == 0 {
@@ -224,6 +226,21 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]
 		out[8] = existedBefore // our first attempt is proven, and the API had the order
 	}
 	return out
+}
+
+// lost returns the outcome, the reason and the value of _created for a row whose order has a
+// note, but no intent in the queue any more. Such an order is in doubt if its attempt was left
+// open (R3).
+func lost(row *Row, note *order.Record) (outcome, reason, created string) {
+	const why = "its intent left the queue without an outcome (a stream was lost, or somebody removed it)"
+	switch other := differs(note.BodyHash, row.Order.BodyHash()); {
+	case !note.Unsure && !note.Open():
+		return outcomeNothing, why + ", and no attempt created it; import the file again to send it", order.OutcomeCancelled.Created()
+	case other:
+		return outcomeConflict, "the order_no belongs to another order, which an attempt may have created: " + why, order.OutcomeUnknown.Created()
+	default:
+		return order.OutcomeUnknown.String(), why + ", and an attempt may have created it; ask the API's operator, or import the file again: the order is sent again, and stays in doubt until the API or a person ends that", order.OutcomeUnknown.Created()
+	}
 }
 
 // notThisOne returns the value of _created for a row whose number belongs to another

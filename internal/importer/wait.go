@@ -306,7 +306,7 @@ func (p *Result) waitForOthers(ctx context.Context, q *queue.Queue) error {
 		left := 0
 		if err := p.f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
 			for i := range statuses {
-				if statuses[i].Pending != nil || statuses[i].Record != nil && statuses[i].Record.Outcome() == order.OutcomeNone {
+				if st := &statuses[i]; st.Pending != nil || st.Record != nil && st.Record.Outcome() == order.OutcomeNone && !st.Lost {
 					left++
 				}
 			}

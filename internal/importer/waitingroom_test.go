@@ -139,6 +139,11 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 			require.NoError(t, err)
 			_, err = f.Publish(ctx, q, sum)
 			require.ErrorIs(t, err, ErrCancelled)
+			imp, err := books.ReadImport(t.Context(), q, f.Batch)
+			require.NoError(t, err)
+			require.False(t, imp.CancelledAt.IsZero())
+			require.Equal(t, n, imp.Done, "what became of the last rows is written, too")
+			require.Equal(t, map[string]int{string(Stored): n}, imp.Counts)
 			besideWorker(t, s, func() { // whoever owns them by then withdraws them
 				require.Eventually(t, func() bool {
 					a, err := books.Audit(t.Context(), q)
