@@ -143,7 +143,7 @@ func PauseImport(ctx context.Context, q *queue.Queue, batch, by string) error {
 }
 
 // ErrResumed means that somebody let an import go on while it was paused.
-var ErrResumed = errors.New("somebody let the import go on meanwhile; run the command again")
+var ErrResumed = errors.New("somebody let the import go on meanwhile; pause it again")
 
 // lookAtHold reads what is fed, as of a revision of the holds or later. It returns
 // ErrResumed if the hold is gone, be it with its bucket.

@@ -57,7 +57,7 @@ func refusal(err error) error {
 		return unannounced(err)
 	}
 	r, _ := errors.AsType[*uploads.Refusal](err)
-	return &problem{status: status, what: sentence(r.Text), todo: "Go back to the upload.", cause: err}
+	return &problem{status: status, what: sentence(withoutFlags(r)), todo: "Go back to the upload.", cause: err}
 }
 
 // there is the address of an upload's page.
@@ -210,7 +210,7 @@ func showUpload(v *visit) error {
 		v.w.Header().Set("HX-Redirect", v.URL.RequestURI())
 	}
 	if u.Failure != nil {
-		p.Failed = sentence(u.Failure.Error())
+		p.Failed = sentence(withoutFlags(u.Failure))
 	}
 	if c := u.Checked; c != nil {
 		for _, kind := range c.Summary.WarningKinds {
@@ -273,7 +273,7 @@ func withoutFlags(err error) string {
 		}
 		return fmt.Sprintf("there is no column %s; %s", missing.Field, what)
 	}
-	return strings.TrimSuffix(err.Error(), importer.Advice(err))
+	return importer.Plain(err)
 }
 
 // settingsOf reads the columns' form. The error is a problem with status 409 if the form is

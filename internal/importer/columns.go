@@ -81,17 +81,17 @@ func newLayout(header []string, m Mapping) (*layout, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Rename)) {
 		if !slices.Contains(header, name) {
-			return nil, fmt.Errorf("rename: there is no column %q among %s", name, listed(header))
+			return nil, fmt.Errorf("rename: there is no column %q among %s", clip(name), listed(header))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
 		if l.find(name) == 0 {
-			return nil, fmt.Errorf("type: there is no field %q among %s", name, listed(l.fields()))
+			return nil, fmt.Errorf("type: there is no field %q among %s", clip(name), listed(l.fields()))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Accept)) {
 		if l.find(name) == 0 {
-			return nil, fmt.Errorf("accept: there is no field %q among %s", name, listed(l.fields()))
+			return nil, fmt.Errorf("accept: there is no field %q among %s", clip(name), listed(l.fields()))
 		}
 		if err := l.columns[l.find(name)-1].checkAccept(); err != nil {
 			return nil, err
@@ -128,10 +128,10 @@ func readColumn(header string, m Mapping) (column, error) {
 	} else {
 		var err error
 		if c.field, given, err = splitType(header); err != nil {
-			return c, err
+			return c, &advised{fmt.Errorf("%w; if the colon belongs to the name, give the column another one", err), " (--rename)"}
 		}
 		if to, ok := m.Rename[c.field]; ok {
-			return c, fmt.Errorf("rename: write the column's whole name, %q, to call it %q", clip(header), to)
+			return c, fmt.Errorf("rename: write the column's whole name, %q, to call it %q", clip(header), clip(to))
 		}
 	}
 	switch t, ok := m.Types[c.field]; {
@@ -198,7 +198,7 @@ func (l *layout) place(field string, leaf *node) error {
 		}
 		key, err := jsontext.AppendQuote(nil, part)
 		if err != nil {
-			return fmt.Errorf("the name %q is not valid UTF-8; save the file as UTF-8 or name its encoding (--encoding)", clip(field))
+			return advise(fmt.Sprintf("the name %q is not valid UTF-8; save the file as UTF-8, or name its encoding", clip(field)), " (--encoding)")
 		}
 		n.key = append(key, ':')
 		if parent.index == nil {
@@ -225,7 +225,7 @@ func (l *layout) setConstant(spec, value string) error {
 	case order.FieldTimestamp:
 		return errors.New("timestamp is the worker's: it stamps each attempt with the time at which it is sent")
 	case order.FieldOrderNo:
-		return errors.New("order_no must differ from row to row; see --order-no-template")
+		return advise("order_no must differ from row to row; have the numbers made instead", " (--order-no-template)")
 	}
 	text, err := appendCell(nil, value, t)
 	if err != nil {
@@ -242,7 +242,7 @@ func (l *layout) checkOrderNo(template string) error {
 	case template != "":
 		return l.place(order.FieldOrderNo, &node{column: madeOrderNo})
 	case l.orderNo < 0:
-		return &MissingField{order.FieldOrderNo, l.fields(), l.renameHint(order.FieldOrderNo) + ", or --order-no-template makes numbers"}
+		return &advised{&MissingField{order.FieldOrderNo, l.fields()}, "; " + l.renameHint(order.FieldOrderNo) + ", or --order-no-template makes numbers"}
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (l *layout) checkTimeout() error {
 	if l.root.index[order.FieldTimeout] != nil {
 		return nil
 	}
-	return &MissingField{order.FieldTimeout, l.fields(), l.renameHint(order.FieldTimeout) + ", or --set timeout=" + proposedTimeout + " gives every order the same one"}
+	return &advised{&MissingField{order.FieldTimeout, l.fields()}, "; " + l.renameHint(order.FieldTimeout) + ", or --set timeout=" + proposedTimeout + " gives every order the same one"}
 }
 
 // renameHint proposes a --rename flag for a missing field. It names a column with a

@@ -175,7 +175,7 @@ func appendCell(dst []byte, cell string, t Type) ([]byte, error) {
 			if hasHalfCharacter(cell) {
 				return dst, fmt.Errorf("%q has half a character (a lone surrogate of UTF-16): whatever wrote the file cut the text; correct the cell", clip(cell))
 			}
-			return dst, &advised{fmt.Sprintf("%q is not valid UTF-8; save the file as UTF-8, or name its encoding", clip(cell)), " (--encoding)"}
+			return dst, advise(fmt.Sprintf("%q is not valid UTF-8; save the file as UTF-8, or name its encoding", clip(cell)), " (--encoding)")
 		}
 		return out, nil
 	}
@@ -197,7 +197,7 @@ func hasHalfCharacter(cell string) bool {
 
 func wrongCell(cell, want string) error {
 	if cell == "" {
-		return &advised{fmt.Sprintf("%q is not %s", cell, want), "; --empty omit leaves empty cells out"}
+		return advise(fmt.Sprintf("%q is not %s", cell, want), "; --empty omit leaves empty cells out")
 	}
 	return fmt.Errorf("%q is not %s", clip(cell), want)
 }

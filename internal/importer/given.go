@@ -24,7 +24,7 @@ func (g Given) Mapping(called func(option string) string) (Mapping, error) {
 		for _, text := range list {
 			name, value, found := strings.Cut(text, "=")
 			if !found || name == "" {
-				errs = append(errs, fmt.Errorf("%s: %q is not %s", called(option), text, form))
+				errs = append(errs, fmt.Errorf("%s: %q is not %s", called(option), clip(text), form))
 				continue
 			}
 			take(name, value)

@@ -237,10 +237,9 @@ type MissingField struct {
 	Field string
 	// Fields lists the fields that there are.
 	Fields []string
-	advice string
 }
 
-// Error names the fields and the flags that help.
+// Error names the fields.
 func (e *MissingField) Error() string {
-	return fmt.Sprintf("there is no column %s among %s; %s", e.Field, listed(e.Fields), e.advice)
+	return fmt.Sprintf("there is no column %s among %s", e.Field, listed(e.Fields))
 }

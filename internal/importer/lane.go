@@ -81,7 +81,7 @@ func (l *layout) readNotBefore(cells []string, past, until time.Time) (at time.T
 	case !until.IsZero() && !at.Before(until):
 		err = fmt.Errorf("%q is not before the deadline %s, so the order would expire; correct it, or give a later deadline", clip(cells[l.notBefore-1]), until.UTC().Format(time.RFC3339))
 	case !past.IsZero() && order.LongPast(at, past):
-		err = &advised{fmt.Sprintf("%q is over, so the order would be sent at once; correct it, or leave the cell empty", clip(cells[l.notBefore-1])), " (or say --allow-past)"}
+		err = advise(fmt.Sprintf("%q is over, so the order would be sent at once; correct it, or leave the cell empty", clip(cells[l.notBefore-1])), " (or say --allow-past)")
 	}
 	if err != nil {
 		return at, &cellError{column: l.notBefore, code: CodeTime, field: notBeforeColumn, err: err}
@@ -103,4 +103,4 @@ func namesTime(line string) bool {
 
 // errTimeInNDJSON refuses a time among the fields of an order. It would be sent to
 // the API.
-var errTimeInNDJSON = fmt.Errorf("NDJSON has no %s: every field of a line is sent to the API; use CSV, or --not-before for the whole file", notBeforeColumn)
+var errTimeInNDJSON = advise("NDJSON has no "+notBeforeColumn+": every field of a line is sent to the API; use CSV, or one time for the whole file", " (--not-before)")

@@ -104,7 +104,7 @@ func (m Mapping) Validate() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
 		if !slices.Contains(types, m.Types[name]) {
-			errs = append(errs, fmt.Errorf("type of %s: %q is none of %s", name, m.Types[name], typeList()))
+			errs = append(errs, fmt.Errorf("type of %s: %q is none of %s", clip(name), clip(string(m.Types[name])), typeList()))
 		}
 	}
 	if t, ok := m.Types[order.FieldOrderNo]; ok && t != TypeString {
@@ -117,13 +117,13 @@ func (m Mapping) Validate() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Rename)) {
 		if name == "" || m.Rename[name] == "" {
-			errs = append(errs, fmt.Errorf("rename: %q to %q: both names must be there", name, m.Rename[name]))
+			errs = append(errs, fmt.Errorf("rename: %q to %q: both names must be there", clip(name), clip(m.Rename[name])))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Accept)) {
 		for _, code := range m.Accept[name] {
 			if !slices.Contains(Questions(), code) {
-				errs = append(errs, fmt.Errorf("accept %s: %q is none of %s", name, code, list(Questions())))
+				errs = append(errs, fmt.Errorf("accept %s: %q is none of %s", clip(name), clip(string(code)), list(Questions())))
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func splitType(text string) (name string, t Type, err error) {
 	}
 	name, t = text[:at], Type(text[at+1:])
 	if !slices.Contains(types, t) {
-		return "", "", fmt.Errorf("%q: %q is none of the types %s; give the column another name with --rename if the colon belongs to it", clip(text), clip(string(t)), typeList())
+		return "", "", fmt.Errorf("%q: %q is none of the types %s", clip(text), clip(string(t)), typeList())
 	}
 	return name, t, nil
 }

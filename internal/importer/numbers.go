@@ -178,19 +178,19 @@ func (c *column) judge(cell string, n notation) *cellError {
 // ask returns a question. If or is a reading, the answer may also be that the comma is
 // the decimal sign.
 func (c *column) ask(cell string, as reading, code Code, or reading) *cellError {
-	accept := func(code Code) string { return "--accept " + shellWord(c.field+"="+string(code)) }
+	accept := func(code Code) string { return acceptFlag(c.field, code) }
 	seen := fmt.Sprintf("%q", clip(cell))
 	switch {
 	case or.ok():
-		return &cellError{code: code, or: CodeComma, field: c.field, err: &advised{
+		return &cellError{code: code, or: CodeComma, field: c.field, err: advise(
 			fmt.Sprintf("%s is %s if it has a thousands separator, and %s if it has a decimal comma; say which", seen, as.text, or.text),
-			": " + accept(code) + ", or " + accept(CodeComma)}}
+			": "+accept(code)+", or "+accept(CodeComma))}
 	case code == CodeComma:
-		return &cellError{code: code, field: c.field, err: &advised{
-			fmt.Sprintf("%s is %s if the column's decimal sign is the comma, and no number of the column contradicts that", seen, as.text), ". If it is: " + accept(code)}}
+		return &cellError{code: code, field: c.field, err: advise(
+			fmt.Sprintf("%s is %s if the column's decimal sign is the comma, and no number of the column contradicts that", seen, as.text), ". If it is: "+accept(code))}
 	}
-	return &cellError{code: code, field: c.field, err: &advised{
-		fmt.Sprintf("%s is %s if what stands between its digits separates thousands", seen, as.text), ". If it does: " + accept(code)}}
+	return &cellError{code: code, field: c.field, err: advise(
+		fmt.Sprintf("%s is %s if what stands between its digits separates thousands", seen, as.text), ". If it does: "+accept(code))}
 }
 
 // refused returns the error of a number that may be two, because the column has both
@@ -251,11 +251,18 @@ func (f *File) notationError(row *Row) *RowError {
 // checkAccept refuses an answer about numbers for a column that has none: its cells would
 // be sent as they are.
 func (c *column) checkAccept() error {
+	lacks := ""
 	switch {
 	case c.accept.has(CodeComma) && c.typ != TypeNumber:
-		return &advised{fmt.Sprintf("accept %s: a column of type %s has no decimal comma; make it a number", c.field, c.typ), " (--type " + shellWord(c.field+"=number") + ")"}
+		lacks = "decimal comma"
 	case c.accept.has(CodeThousands) && !c.hasNumbers():
-		return &advised{fmt.Sprintf("accept %s: a column of type %s has no thousands; make it a number", c.field, c.typ), " (--type " + shellWord(c.field+"=number") + ")"}
+		lacks = "thousands"
+	default:
+		return nil
 	}
-	return nil
+	flag := nameFlag("--type", c.field, string(TypeNumber))
+	if flag != "" {
+		flag = " (" + flag + ")"
+	}
+	return advise(fmt.Sprintf("accept %s: a column of type %s has no %s; make it a number", clip(c.field), c.typ, lacks), flag)
 }

@@ -106,7 +106,9 @@ func (e *RowError) Message() string {
 }
 
 // Plain is Message without advice about flags.
-func (e *RowError) Plain() string { return strings.TrimSuffix(e.Message(), Advice(e.Err)) }
+func (e *RowError) Plain() string {
+	return strings.Replace(e.Message(), e.Err.Error(), Plain(e.Err), 1)
+}
 
 // quote sets Value.
 func (e *RowError) quote(row *Row) *RowError {
@@ -151,16 +153,26 @@ const maxQuoted = 80
 func clip(cell string) string { return order.Clip(cell, maxQuoted) }
 
 // advised is an error with advice for the command line.
-type advised struct{ what, flags string }
+type advised struct {
+	err   error
+	flags string
+}
+
+// advise adds advice about flags of enqueue to a message.
+func advise(what, flags string) *advised { return &advised{errors.New(what), flags} }
 
 // Error returns the error with the advice.
-func (e *advised) Error() string { return e.what + e.flags }
+func (e *advised) Error() string { return e.err.Error() + e.flags }
 
-// Advice returns the part of an error's message that is about flags of enqueue; "" if
-// there is none. A page leaves it out, because it has fields for that.
-func Advice(err error) string {
-	if a, ok := errors.AsType[*advised](err); ok {
-		return a.flags
+// Unwrap returns the error without the advice.
+func (e *advised) Unwrap() error { return e.err }
+
+// Plain returns an error's message without advice about flags of enqueue. A page has fields
+// for what they do.
+func Plain(err error) string {
+	a, ok := errors.AsType[*advised](err)
+	if !ok {
+		return err.Error()
 	}
-	return ""
+	return strings.Replace(err.Error(), a.Error(), Plain(a.err), 1)
 }

@@ -210,8 +210,9 @@ func (p *publisher) keepTime(ctx context.Context) error {
 		return err
 	}
 	if left > 0 {
-		return fmt.Errorf("batch %s: %w: %d orders are pending with the time %s, and this run says %s; to move them: orderpost enqueue cancel %[1]s, then import again with --retry-failed and the new time",
+		err := fmt.Errorf("batch %s: %w: %d orders are pending with the time %s, and this run says %s; to move them, cancel the import, then import it again with the new time, and say that cancelled orders are enqueued again",
 			p.imp.Batch, ErrOtherTime, left, said(known), said(given))
+		return &advised{err, fmt.Sprintf(": orderpost enqueue cancel %s, then --retry-failed", books.ShellWord(p.imp.Batch))}
 	}
 	p.imp.NotBefore = given
 	return nil

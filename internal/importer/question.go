@@ -145,7 +145,16 @@ func questionError(field, cell string, code Code) error {
 	case CodeApostrophe:
 		what = seen + " begins with an apostrophe that marks text in a spreadsheet, and would become a part of the value; remove the apostrophe"
 	}
-	return &advised{what, ". If it is right as it is: --accept " + shellWord(field+"="+string(code))}
+	return advise(what, ". If it is right as it is: "+acceptFlag(field, code))
+}
+
+// acceptFlag returns the flag of enqueue that accepts such cells of a field. A name that no
+// flag can have, and one that nobody can read, belongs into a mapping file.
+func acceptFlag(field string, code Code) string {
+	if flag := nameFlag("--accept", field, string(code)); flag != "" {
+		return flag
+	}
+	return string(code) + " for " + clip(field) + ", under accept in a mapping file (--mapping)"
 }
 
 // shellWord quotes a word for a shell if necessary. It leaves = and letters beyond ASCII

@@ -66,7 +66,7 @@ func (f Fate) Meaning() string {
 	case Conflict:
 		return "conflict: the order_no belongs to another order"
 	case Forgotten:
-		return "not enqueued: imported before, and nothing is known of them any more: their results have expired, or a stream was lost; use another --batch to enqueue them again"
+		return "not enqueued: imported before, and nothing is known of them any more: their results have expired, or a stream was lost; an import of the same file under another batch name enqueues them again"
 	case Failed:
 		return "not known to be enqueued"
 	case Invalid:

@@ -161,7 +161,7 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 	}
 	if t.format == FormatNDJSON {
 		if line := whyNotNDJSON(start); line != "" {
-			return nil, &RowError{File: o.File, Line: 1, Code: CodeHeader, Err: fmt.Errorf("%s; NDJSON has one order a line, and jq makes it: %s", line, jqCommand(start))}
+			return nil, &RowError{File: o.File, Line: 1, Code: CodeHeader, Err: advise(line+"; NDJSON has one order a line, and jq makes it: "+jqCommand(start), " | orderpost enqueue -")}
 		}
 		t.lines = head
 		return t, nil
@@ -191,7 +191,7 @@ func (t *table) arrange(m Mapping) (err error) {
 	if errors.As(err, &of) {
 		bad.Column, bad.Err = of.column, of.err
 	} else if t.format == FormatCSV && (t.dialect.comma != ',' || len(t.header) == 1) {
-		bad.Err = fmt.Errorf("%w (delimiter %q; --delimiter sets another one)", err, t.dialect.comma)
+		bad.Err = &advised{fmt.Errorf("%w; the delimiter is %q", err, t.dialect.comma), " (--delimiter sets another one)"}
 	}
 	return bad
 }
@@ -298,9 +298,9 @@ func whyNotNDJSON(start []byte) string {
 
 func jqCommand(start []byte) string {
 	if bytes.HasPrefix(bytes.TrimLeft(start, jsonSpace), []byte("[")) {
-		return "jq -c '.[]' FILE | orderpost enqueue -"
+		return "jq -c '.[]' FILE"
 	}
-	return "jq -c . FILE | orderpost enqueue -"
+	return "jq -c . FILE"
 }
 
 func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {

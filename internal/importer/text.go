@@ -172,8 +172,8 @@ func (g *guesser) decodeWindows1252() {
 	for i, b := range g.raw {
 		switch b {
 		case 0x81, 0x8d, 0x8f, 0x90, 0x9d:
-			g.err = fmt.Errorf("byte 0x%02X at offset %d is no character in %s; name the file's encoding with --encoding, or save it as UTF-8",
-				b, g.offset+int64(i), Windows1252)
+			g.err = advise(fmt.Sprintf("byte 0x%02X at offset %d is no character in %s; save the file as UTF-8, or name its encoding",
+				b, g.offset+int64(i), Windows1252), " (--encoding)")
 			g.raw = nil
 			return
 		}

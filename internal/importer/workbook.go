@@ -93,7 +93,7 @@ func sheetTable(book *xlsx.Book, o *Options) (t *table, closeSheet func(), err e
 	closeSheet = func() {}
 	sheet, err := book.Sheet(o.Sheet)
 	if _, choose := errors.AsType[*xlsx.ChooseSheet](err); choose {
-		return nil, closeSheet, fmt.Errorf("%s: %w%w", o.File, err, &advised{"", " (--sheet NAME)"})
+		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, &advised{err, " (--sheet NAME)"})
 	} else if err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}
@@ -214,7 +214,7 @@ func questionOfCell(field, cell string, kind xlsx.Kind, code Code) error {
 	default:
 		what += " is stored as a number, which keeps no leading zeros; format the column as text and enter the numbers again"
 	}
-	return &advised{what, ". If it is right as it is: --accept " + shellWord(field+"="+string(code))}
+	return advise(what, ". If it is right as it is: "+acceptFlag(field, code))
 }
 
 // checkKind returns an error for a cell that its column cannot have.

@@ -171,7 +171,7 @@ func refusal(err error) error {
 	if !ok {
 		return err
 	}
-	out := &door.FileError{Kind: kinds[r.Kind], Where: "body", Seen: strings.TrimSuffix(r.Seen, importer.Advice(err)), Err: err}
+	out := &door.FileError{Kind: kinds[r.Kind], Where: "body", Seen: r.Seen, Err: err}
 	out.Do = cmp.Or(r.Do, todo[out.Kind])
 	if row, ok := errors.AsType[*importer.RowError](err); ok {
 		out.Where, out.Seen = cell(row.Line, row.Column), row.Plain()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"orderpost/internal/importer"
@@ -76,7 +75,7 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 	case err != nil && (KindOf(err) != 0 || ctx.Err() != nil):
 		return nil, 0, err
 	case err != nil: // the file as a whole
-		checked.Stopped = strings.TrimSuffix(err.Error(), importer.Advice(err))
+		checked.Stopped = importer.Plain(err)
 		return checked, 0, nil
 	}
 	defer f.close()

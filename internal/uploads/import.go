@@ -83,21 +83,21 @@ func how(ctx context.Context, j *jobs.Job, err error) (State, string) {
 	case err == nil:
 		return Done, ""
 	case errors.Is(err, importer.ErrCancelled):
-		return Cancelled, "the import was cancelled"
+		return Cancelled, "the import was cancelled; to send what was withdrawn after all, import it again and say that cancelled orders are enqueued again"
 	case stopper != "":
 		return Interrupted, "stopped by " + stopper
 	case ctx.Err() != nil:
 		return Interrupted, "its process was stopped"
 	case KindOf(err) == Unready:
 		return Failed, err.Error()
-	case errors.Is(err, importer.ErrUnknownLane):
-		return Failed, err.Error()
+	case errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrOtherTime):
+		return Failed, importer.Plain(err)
 	case errors.Is(err, importer.ErrDirect):
 		return Failed, "imports need approval here, and wait for it in the waiting room: import it without leaving that out"
 	case errors.Is(err, importer.ErrOtherContent):
 		return Failed, "the batch belongs to other content or another mapping; choose another name for the batch"
 	}
-	return Interrupted, err.Error()
+	return Interrupted, importer.Plain(err)
 }
 
 func counts(s *importer.Summary) map[string]int {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"orderpost/internal/importer"
 )
 
 // Kind says what a person can do about a refusal.
@@ -71,7 +73,7 @@ func Unnamed(file, text string) string {
 
 // unusable refuses a file for an error of the importer, which may begin with the file's name.
 func unusable(file string, err error) *Refusal {
-	return &Refusal{Kind: Unusable, Text: err.Error(), Seen: Unnamed(file, err.Error()), Err: err}
+	return &Refusal{Kind: Unusable, Text: err.Error(), Seen: Unnamed(file, importer.Plain(err)), Err: err}
 }
 
 // divided takes what stands behind the first semicolon for what to do. The importer's errors are
