@@ -223,6 +223,12 @@ func showUpload(v *visit) error {
 		p.Fates = fates(fateCounts(i.Summary.Fates))
 	}
 	p.arrange(v.s.desk, v.FormValue("sheet"))
+	if p.HeadError != "" && p.Checked == nil && p.Import == nil { // it has no columns to look at
+		p.Word, p.Tone, p.Says = "not readable", "bad", "Choose how it is read, or correct it and upload it again."
+		if p.Sheets != nil {
+			p.Word, p.Tone, p.Says = "uploaded", "info", "Choose its sheet."
+		}
+	}
 	return v.render("uploaded", u.Name, p)
 }
 
@@ -300,8 +306,8 @@ func settingsOf(v *visit, u *uploads.Look) (uploads.Settings, error) {
 		}
 	}
 	// The header is read by the encoding and delimiter of before: they decide which
-	// columns the form showed.
-	h, err := v.s.desk.SheetHead(u.ID, set.Sheet, 0)
+	// columns the form showed. It showed none of a file whose first rows cannot be read.
+	h, err := v.s.desk.SheetHead(u.ID, set.Sheet, samples)
 	if err != nil {
 		return set, nil //nolint:nilerr // Arrange reads the file as it is set now, and says what is wrong
 	}
