@@ -30,7 +30,7 @@
 //
 //	subject.go   subject tokens
 //	lane.go, turns.go, notbefore.go  lanes, whose turn it is, and from when on
-//	pace.go, rate.go  what a fleet does at the moment, and rates
+//	rate.go      rates
 //
 // The package knows neither NATS nor HTTP, and reads no clock. Callers pass in what
 // it needs.

@@ -95,26 +95,3 @@ func TestALaneThatComesBackGetsNoCredit(t *testing.T) {
 	got := turns.Take(10, map[LaneImport]int{bulk: 99, shop: 99}, nil)
 	require.InDelta(t, 5, got[bulk], 1, fmt.Sprint(got))
 }
-
-func TestPaceDepth(t *testing.T) {
-	for name, c := range map[string]struct {
-		pace Pace
-		want int
-	}{
-		"nothing is known yet":                    {Pace{}, minDepth},
-		"the slots are filled at the start":       {Pace{Slots: 64}, 80},
-		"a limit bounds the start":                {Pace{Slots: 256, Limit: 100}, 100},
-		"a limit of one":                          {Pace{Slots: 64, Limit: 1}, minDepth},
-		"a second's worth at the limit":           {Pace{Slots: 64, Limit: 100, PerSecond: 100, Posting: 5}, 105},
-		"a slow API, the limit in reach":          {Pace{Slots: 256, Limit: 100, PerSecond: 100, Posting: 200}, 300},
-		"a slow API, all slots busy":              {Pace{Slots: 64, PerSecond: 6.4, Posting: 64}, 80},
-		"a fast fleet":                            {Pace{Slots: 64, PerSecond: 6400, Posting: 64}, 6464},
-		"the fleet is held: the floor, no more":   {Pace{Slots: 64, Limit: 100}, 80},
-		"older workers do not say their slots":    {Pace{PerSecond: 50}, 50},
-		"many settled without a request":          {Pace{Slots: 64, Limit: 100, PerSecond: 5000, Posting: 5}, 105},
-		"a fraction is rounded up":                {Pace{PerSecond: 50.2}, 51},
-		"a very low rate still fills what it can": {Pace{Slots: 4, PerSecond: 0.5, Posting: 1}, minDepth},
-	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, c.pace.Depth()) })
-	}
-}

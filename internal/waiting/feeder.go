@@ -71,7 +71,7 @@ type Feeder struct {
 	sweepFrom int
 	unlisted  unlisted
 	weights   map[string]int
-	pace      order.Pace
+	pace      pace
 	paced     time.Time
 	inHand    int // orders that workers have in hand
 

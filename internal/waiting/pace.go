@@ -2,10 +2,44 @@ package waiting
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"orderpost/internal/queue"
 )
+
+// pace is what a fleet does at the moment, summed over its workers.
+type pace struct {
+	// perSecond is the number of intents that leave the queue in a second, those
+	// included that are settled without a request (cancelled, expired, done before).
+	perSecond float64
+	// slots is how many orders the workers can have in hand at once.
+	slots int
+	// posting is how many requests are at the API on average. Such orders keep
+	// nobody waiting.
+	posting float64
+	// limit is the fleet's rate limit in requests per second; 0 = none.
+	limit float64
+}
+
+// minDepth keeps a tiny fleet busy between two looks of the feeder.
+const minDepth = 8
+
+// depth returns how many intents the queue should hold, those in hand included,
+// while others wait for their turn. An order that arrives at the queue directly
+// then waits for about one second: it waits for the intents that arrived before
+// and are not yet at the API.
+//
+// The floor keeps slots busy while the pace is not known yet, or while the API is
+// so slow that a second's worth is less than one order for each slot. With a rate
+// limit, more than a second's worth of the limit would only wait at the gate.
+func (p pace) depth() int {
+	floor, second := float64(p.slots)*1.25, p.perSecond
+	if p.limit > 0 {
+		floor, second = min(floor, p.limit), min(second, p.limit)
+	}
+	return int(math.Ceil(max(p.posting+second, floor, minDepth)))
+}
 
 // measureFleet reads what the workers say about themselves, and the weights.
 func (f *Feeder) measureFleet(ctx context.Context) error {
@@ -14,17 +48,17 @@ func (f *Feeder) measureFleet(ctx context.Context) error {
 		return err
 	}
 	f.paced, f.weights, f.inHand = time.Now(), view.Lanes, 0
-	f.pace.Slots, f.pace.Posting, f.pace.Limit = 0, 0, 0
+	f.pace.slots, f.pace.posting, f.pace.limit = 0, 0, 0
 	limited := true
 	for _, p := range view.Present() {
 		f.inHand += p.InFlight
-		f.pace.Slots += max(p.Slots, p.InFlight)
-		f.pace.Posting += p.Posting
-		f.pace.Limit += p.Share
+		f.pace.slots += max(p.Slots, p.InFlight)
+		f.pace.posting += p.Posting
+		f.pace.limit += p.Share
 		limited = limited && p.Share > 0
 	}
 	if !limited {
-		f.pace.Limit = 0
+		f.pace.limit = 0
 	}
 	return nil
 }
@@ -35,8 +69,8 @@ func (f *Feeder) room(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	f.pace.PerSecond = f.measure(time.Now(), b)
-	return f.pace.Depth() - b.Undelivered - min(b.Delivered, f.inHand), nil
+	f.pace.perSecond = f.measure(time.Now(), b)
+	return f.pace.depth() - b.Undelivered - min(b.Delivered, f.inHand), nil
 }
 
 // look is how many intents had left the stream at a moment.
