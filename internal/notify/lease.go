@@ -82,15 +82,13 @@ func (l *lease) acquire(ctx context.Context, begin func(context.Context) (Positi
 		return false, nil
 	}
 	l.revision, l.mine.Since, l.mine.Problem = revision, time.Now().UTC(), ""
-	return l.write(ctx)
+	return l.renew(ctx)
 }
 
-// renew keeps the lease and stores mine. It returns false if another process has it.
-func (l *lease) renew(ctx context.Context) (bool, error) { return l.write(ctx) }
-
-// write stores mine over our own entry. If somebody wrote it since, that may be a write of
-// ours whose confirmation was lost; otherwise another process has the lease.
-func (l *lease) write(ctx context.Context) (bool, error) {
+// renew keeps the lease and stores mine over our own entry. It returns false if another
+// process has the lease. If somebody wrote the entry since, that may have been a write of ours
+// whose confirmation was lost.
+func (l *lease) renew(ctx context.Context) (bool, error) {
 	for try := 1; ; try++ {
 		sent := time.Now()
 		l.mine.Beat++
@@ -143,7 +141,7 @@ func (l *lease) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	l.mine.Owner = ""
-	_, err := l.write(ctx)
+	_, err := l.renew(ctx)
 	l.mine.Owner = l.self
 	l.drop()
 	return err
