@@ -127,7 +127,7 @@ func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
 	}
 	late()
 	require.Eventually(t, func() bool { return len(in.answers) == 1 }, time.Minute, time.Millisecond)
-	p, err := q.startPull(q.Conn.n.intents, q.Conn.n.consumer, 1, time.Minute)
+	p, err := q.startPull(1, time.Minute)
 	require.NoError(t, err)
 	require.Same(t, in, p.in)
 	late()

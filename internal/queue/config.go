@@ -149,9 +149,6 @@ func (c Config) names() names {
 // tailSubject returns the subject of a letter's tail.
 func (n *names) tailSubject(token, hash string) string { return n.deadPre + token + ".tail." + hash }
 
-// inboxPrefix matches a valid subject prefix for the broker's answers.
-var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
-
 const (
 	// bucketPrefix begins the name of the stream that stores a key-value bucket.
 	bucketPrefix = "KV_"

@@ -64,7 +64,7 @@ func (tp *Topology) ensureConsumer(ctx context.Context) (ackWait time.Duration, 
 		// If other workers run, somebody deleted the consumer. They create it again
 		// once their claims have ended (R7).
 		if other == "" || time.Since(since) > 2*tp.conn.cfg.AckWait {
-			return tp.conn.cfg.AckWait, tp.makeConsumer(ctx)
+			return tp.conn.cfg.AckWait, tp.putConsumer(ctx, tp.consumerConfig(), tp.conn.js.CreateOrUpdateConsumer)
 		}
 		if !told {
 			tp.conn.log.Warn().Str("consumer", tp.conn.n.consumer).Str("present", other).Msg("the consumer is missing; waiting for the running worker to create it again")
@@ -95,12 +95,6 @@ func (tp *Topology) readConsumer(ctx context.Context) (jetstream.Consumer, error
 	ctx, cancel := tp.conn.link.bound(ctx)
 	defer cancel()
 	return tp.conn.js.Consumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
-}
-
-// makeConsumer creates the workers' consumer, or updates it to this program's
-// settings.
-func (tp *Topology) makeConsumer(ctx context.Context) error {
-	return tp.putConsumer(ctx, tp.consumerConfig(), tp.conn.js.CreateOrUpdateConsumer)
 }
 
 // putConsumer creates the workers' consumer by put. A server that has just deleted the

@@ -16,6 +16,10 @@ import (
 // letters.
 const minPayload = 4 * settle.LetterReserve
 
+// streamsSoon is how long a program waits for streams that a starting worker may be about
+// to create.
+const streamsSoon = 2 * time.Second
+
 // prepare makes sure of the streams and returns the AckWait that claims rely
 // on.
 func (tp *Topology) prepare(ctx context.Context) (ackWait time.Duration, err error) {

@@ -55,14 +55,6 @@ func (s Stream) Gaps(ctx context.Context) (gone []uint64, state StreamState, err
 	return gone, state, nil
 }
 
-// CountFrom returns how many messages have the sequence seq or a later one, the
-// tails of letters included. The broker counts them without reading them. In a
-// large stream with holes that takes it long (singly.go).
-func (s Stream) CountFrom(ctx context.Context, seq uint64) (n uint64, err error) {
-	_, n, err = s.rest(ctx, map[string]any{"seq": max(seq, 1), "batch": 1})
-	return n, err
-}
-
 // rest returns the sequence of the first message of a batched read, and how many
 // messages there are from it on. Both are 0 if there is none.
 func (s Stream) rest(ctx context.Context, query map[string]any) (first, n uint64, err error) {

@@ -123,10 +123,7 @@ func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.
 	defer cancel()
 	ack, err := s.q.Conn.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
 	p, err := publishAnswer(s.q.Conn.n.takes(strings.HasPrefix(m.Subject, s.q.Conn.n.waitPre)), ack, err)
-	if ack == nil {
-		return p, 0, err
-	}
-	return p, ack.Sequence, err
+	return p, ackSequence(ack), err
 }
 
 func (s jetStore) PublishIntents(ctx context.Context, ms []*settle.Message, may func() error) []settle.Published {
@@ -323,7 +320,7 @@ func (s jetStore) Extend(reply, answer string) error {
 // intent as acknowledged and delivers none again. It returns 0 if there is no consumer: a
 // new one delivers everything.
 func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
-	p, err := jetStore{q}.Progress(ctx)
+	p, err := q.store.Progress(ctx)
 	return p.Past(), err
 }
 

@@ -286,3 +286,21 @@ func (cn *Conn) UnlessRefused(ctx context.Context, do func(context.Context) erro
 	}
 	return err
 }
+
+// OutOfReach reports whether a request failed because the broker was out of reach.
+func (cn *Conn) OutOfReach(err error) bool {
+	return errors.Is(err, ErrUnreachable) || cn.transient(err)
+}
+
+// NewWait returns the wait of one caller for a broker that is out of reach. ok is false
+// for a queue whose requests fail at once (Config.BrokerWait).
+func (cn *Conn) NewWait() (w settle.Wait, ok bool) { return cn.wait(), cn.patient() }
+
+// Refusals returns how often the broker has refused this connection a permission, and what
+// it said last; nil = never. Such a request gets no answer.
+func (cn *Conn) Refusals() (n uint64, last error) {
+	if denied := cn.outages.refusal.Load(); denied != nil {
+		last = *denied
+	}
+	return cn.outages.refused.Load(), last
+}

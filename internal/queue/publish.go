@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,11 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
+
+// natsMsg returns a message to publish.
+func natsMsg(m *settle.Message) *nats.Msg {
+	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
+}
 
 // ackSequence returns the sequence of an acknowledgement, or 0.
 func ackSequence(ack *jetstream.PubAck) uint64 {
@@ -35,7 +41,7 @@ func publishAnswer(stream string, ack *jetstream.PubAck, err error) (settle.Publ
 		return settle.PublishNone, fmt.Errorf("the broker did not confirm the intent: %w", err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
 		return settle.AlreadyPending, nil
-	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient || api.ErrorCode == codeStorageExceeded:
+	case slices.Contains(fullCodes, api.ErrorCode):
 		return settle.PublishNone, fmt.Errorf("%w in stream %s: %s", settle.ErrFull, stream, api.Description)
 	case api.ErrorCode == codeMessageTooLarge:
 		return settle.PublishNone, fmt.Errorf("%w: %s; an order may have at most %d bytes and its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)

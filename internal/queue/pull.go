@@ -33,7 +33,7 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	if why := q.Conn.Refused(); why != "" {
 		return fmt.Errorf("pull from stream %s: %s", q.Conn.n.intents, why)
 	}
-	p, err := q.startPull(q.Conn.n.intents, q.Conn.n.consumer, n, min(wait, q.Claims.Term()/3))
+	p, err := q.startPull(n, min(wait, q.Claims.Term()/3))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, err)
 	}

@@ -30,14 +30,9 @@ type pulling struct {
 // that found nothing.
 const pullGrace = requestTimeout
 
-// startPull sends a pull request to a consumer. Without a wait the broker sends what
-// it has at once.
-func (q *Queue) startPull(stream, consumer string, n int, wait time.Duration) (*pulling, error) {
-	options := map[string]any{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()}
-	if wait == 0 {
-		options = map[string]any{"batch": n, "no_wait": true, "max_bytes": q.pullBytes()}
-	}
-	req, err := json.Marshal(options)
+// startPull sends a pull request to the workers' consumer.
+func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
+	req, err := json.Marshal(map[string]any{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +41,7 @@ func (q *Queue) startPull(stream, consumer string, n int, wait time.Duration) (*
 		return nil, err
 	}
 	p := &pulling{q: q, in: in, left: n, broken: q.Conn.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
-	subject := pullSubjects + stream + "." + consumer
+	subject := pullSubjects + q.Conn.n.intents + "." + q.Conn.n.consumer
 	if err := q.Conn.nc.PublishRequest(subject, in.subject, req); err != nil {
 		p.end()
 		return nil, err

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -117,3 +118,26 @@ func (q *Queue) Bucket() *Bucket { return q.bucket }
 
 // MayLag reports whether a read may be answered by a replica that lags, or lacks something.
 func (q *Queue) MayLag() bool { return q.reader.replicated() }
+
+// Intents returns the stream of intents that are stored and not acknowledged.
+func (q *Queue) Intents() Stream {
+	return Stream{q.reader, q.Conn.n.intents, q.Conn.n.newPre, true, "*"}
+}
+
+// Results returns the stream of the last words on orders. [DecodeRecord] reads
+// its messages.
+func (q *Queue) Results() Stream {
+	return Stream{q.reader, q.Conn.n.results, q.Conn.n.resPre, false, "*"}
+}
+
+// Letters returns the dead-letter stream without the tails of large bodies.
+// [DecodeLetter] reads its messages.
+func (q *Queue) Letters() Stream { return Stream{q.reader, q.Conn.n.dead, q.Conn.n.deadPre, true, "*"} }
+
+// Store returns the streams as the settle protocol sees them. It reads single
+// messages at their leaders (R2).
+func (q *Queue) Store() settle.Store { return q.store }
+
+// ResultRetention returns how long an outcome is kept once nothing needs it any
+// more.
+func (q *Queue) ResultRetention() time.Duration { return q.Conn.cfg.ResultRetention }

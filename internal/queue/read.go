@@ -56,11 +56,6 @@ func (rd *reader) stream(ctx context.Context, name string) (s jetstream.Stream, 
 	return s, nil
 }
 
-// natsMsg returns a message to publish.
-func natsMsg(m *settle.Message) *nats.Msg {
-	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
-}
-
 // errIncomplete means that a batched read ended without its end marker. Absence
 // from it proves nothing (R2).
 var errIncomplete = errors.New("batched read ended early")

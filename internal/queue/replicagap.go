@@ -2,12 +2,9 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A ReplicaGap says that a replica of a stream lacks messages that another one has, and does
@@ -39,83 +36,6 @@ const (
 	// gapPatience is how long ReplicaGaps waits for a moment in which nobody writes.
 	gapPatience = 5 * time.Second
 )
-
-// ReplicaGaps compares the replicas of each stream. A stream from which messages are removed
-// all the time cannot be compared, and is left out.
-func (cs *Census) ReplicaGaps(ctx context.Context) (gaps []ReplicaGap, err error) {
-	for _, spec := range cs.conn.cfg.streams() {
-		var gap *ReplicaGap
-		err := cs.conn.patiently(ctx, func(ctx context.Context) (err error) {
-			if spec.config.Name == cs.conn.n.results {
-				gap, err = cs.resultsGap(ctx)
-			} else {
-				gap, err = cs.replicaGap(ctx, spec)
-			}
-			return err
-		})
-		if err != nil {
-			return gaps, err
-		}
-		if gap != nil {
-			gaps = append(gaps, *gap)
-		}
-	}
-	return gaps, nil
-}
-
-// resultsGap looks until the replicas of the results agree or one proves to lack some.
-func (cs *Census) resultsGap(ctx context.Context) (*ReplicaGap, error) {
-	watch := &ReplicaWatch{census: cs, reads: auditReads}
-	for range agreeingLooks {
-		if agree, err := watch.look(ctx); agree || err != nil {
-			return nil, err
-		}
-		if gap := watch.Gap(); gap != nil {
-			return gap, nil
-		}
-		if err := pause(ctx, gapLasts); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// replicaGap compares the replicas with the leader in a moment in which nobody writes.
-func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap, error) {
-	var at jetstream.StreamState // the leader's, unchanged since then
-	var since time.Time
-	for began := time.Now(); time.Since(began) < gapPatience; {
-		stream, err := cs.topology.findStream(ctx, spec.config.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		info := stream.CachedInfo()
-		now := info.State
-		if info.Config.Replicas < 2 || now.Msgs == 0 {
-			return nil, nil
-		}
-		all, _, err := cs.countOlder(ctx, spec.config.Name, auditReads, time.Time{})
-		if err != nil {
-			return nil, err
-		}
-		all.add(now.Msgs)
-		switch {
-		case all.least == all.most:
-			return nil, nil
-		case now.Msgs != at.Msgs || now.FirstSeq != at.FirstSeq || now.LastSeq != at.LastSeq:
-			at, since = now, time.Now()
-		case time.Since(since) > gapLasts:
-			return &ReplicaGap{spec.title(), all.most - all.least}, nil
-		}
-		if err := pause(ctx, againPause); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
 
 // countOlder asks so many times, whichever replicas answer, how many messages a stream has
 // from before a moment, and how many late ones. The zero time means that all are older.

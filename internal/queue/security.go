@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/nats-io/nats.go"
 )
@@ -63,3 +64,6 @@ func (c Config) security() ([]nats.Option, error) {
 	}
 	return opts, errors.Join(errs...)
 }
+
+// inboxPrefix matches a valid subject prefix for the broker's answers.
+var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)

@@ -78,7 +78,7 @@ func brokerOf(t *testing.T, q *Queue) *storecontract.Broker {
 			return seq
 		},
 		Pull: func(n int, wait time.Duration) (got []settle.Arrival) {
-			p, err := q.startPull(q.Conn.n.intents, q.Conn.n.consumer, n, wait)
+			p, err := q.startPull(n, wait)
 			require.NoError(t, err)
 			defer p.end()
 			for msg := p.next(); msg != nil; msg = p.next() {

@@ -25,29 +25,6 @@ type Stream struct {
 	wildcard     string // what its subjects have after the prefix: * one token, > at least one
 }
 
-// Intents returns the stream of intents that are stored and not acknowledged.
-func (q *Queue) Intents() Stream {
-	return Stream{q.reader, q.Conn.n.intents, q.Conn.n.newPre, true, "*"}
-}
-
-// Results returns the stream of the last words on orders. [DecodeRecord] reads
-// its messages.
-func (q *Queue) Results() Stream {
-	return Stream{q.reader, q.Conn.n.results, q.Conn.n.resPre, false, "*"}
-}
-
-// Letters returns the dead-letter stream without the tails of large bodies.
-// [DecodeLetter] reads its messages.
-func (q *Queue) Letters() Stream { return Stream{q.reader, q.Conn.n.dead, q.Conn.n.deadPre, true, "*"} }
-
-// Store returns the streams as the settle protocol sees them. It reads single
-// messages at their leaders (R2).
-func (q *Queue) Store() settle.Store { return q.store }
-
-// ResultRetention returns how long an outcome is kept once nothing needs it any
-// more.
-func (q *Queue) ResultRetention() time.Duration { return q.Conn.cfg.ResultRetention }
-
 // StreamState is the extent of a stream at one moment.
 type StreamState struct {
 	Messages          uint64

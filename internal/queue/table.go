@@ -200,6 +200,22 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 // programs do not change them.
 const roomKey = "orderpost.room"
 
+// madeKey in a stream's metadata says by which request it was created, and bornKey when. The
+// metadata is part of a backup. The server's own time of creation is not: a stream that is
+// restored is created at that moment (nats-server 2.15).
+const (
+	madeKey = "orderpost.made"
+	bornKey = "orderpost.born"
+)
+
+// bornAt tells a stream from another one of its name, also after it was restored from a backup.
+func bornAt(info *jetstream.StreamInfo) time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, info.Config.Metadata[bornKey]); err == nil {
+		return at
+	}
+	return info.Created
+}
+
 // MaxJournalEntry is the largest entry of the journal, in bytes with its subject. A page of the journal
 // reads hundreds of entries at once.
 const MaxJournalEntry = 64 << 10

@@ -52,6 +52,28 @@ func (wr *WaitingRoom) Clock() time.Time {
 	return c.shown.Add(time.Since(c.read))
 }
 
+// Total counts every waiting intent.
+func (wr *WaitingRoom) Total(ctx context.Context) (n uint64, err error) {
+	n, _, err = wr.extent(ctx)
+	return n, err
+}
+
+// Last returns the sequence of the intent that was put into the waiting room
+// last, as its leader knows it; 0 = none ever was.
+func (wr *WaitingRoom) Last(ctx context.Context) (last uint64, err error) {
+	_, last, err = wr.extent(ctx)
+	return last, err
+}
+
+func (wr *WaitingRoom) extent(ctx context.Context) (n, last uint64, err error) {
+	state, err := wr.stream().State(ctx)
+	return state.Messages, state.LastSeq, err
+}
+
+func (wr *WaitingRoom) stream() Stream {
+	return Stream{wr.reader, wr.conn.n.waiting, wr.conn.n.waitPre, false, ">"}
+}
+
 // Now lists what waits without a time. total counts every waiting intent,
 // those with a time included.
 func (wr *WaitingRoom) Now(ctx context.Context) (list []Waiting, total int, err error) {

@@ -6,24 +6,6 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Total counts every waiting intent.
-func (wr *WaitingRoom) Total(ctx context.Context) (n uint64, err error) {
-	n, _, err = wr.extent(ctx)
-	return n, err
-}
-
-// Last returns the sequence of the intent that was put into the waiting room
-// last, as its leader knows it; 0 = none ever was.
-func (wr *WaitingRoom) Last(ctx context.Context) (last uint64, err error) {
-	_, last, err = wr.extent(ctx)
-	return last, err
-}
-
-func (wr *WaitingRoom) extent(ctx context.Context) (n, last uint64, err error) {
-	state, err := wr.stream().State(ctx)
-	return state.Messages, state.LastSeq, err
-}
-
 // importPatterns match the subjects of an import's waiting intents, those with a
 // time included.
 func importPatterns(token string) []string { return []string{"*." + token, "at.*.*.*.*." + token} }
@@ -92,8 +74,4 @@ func (wr *WaitingRoom) Each(ctx context.Context, token string, last uint64, visi
 // Import returns the token of the import under which an intent waits.
 func (wr *WaitingRoom) Import(m *settle.Message) string {
 	return wr.read(m.Subject, m.Time).Import
-}
-
-func (wr *WaitingRoom) stream() Stream {
-	return Stream{wr.reader, wr.conn.n.waiting, wr.conn.n.waitPre, false, ">"}
 }
