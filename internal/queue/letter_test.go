@@ -68,27 +68,6 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	require.Zero(t, info.CachedInfo().State.Msgs, "with all its parts")
 }
 
-// R4: the same large body is refused again before the former letter is removed. Both
-// letters have their tails under one subject. The removal leaves the later one whole.
-func TestR4TheRemovalOfAReplacedLetterLeavesTheLaterOnesTail(t *testing.T) {
-	q := openSmall(t)
-	letter := func(id string) *settle.Letter {
-		return &settle.Letter{OrderNo: "A-1", IntentID: id, Outcome: order.OutcomeRejected, Body: bytes.Repeat([]byte{'x'}, 1<<20-512)}
-	}
-	require.NoError(t, q.store.PutLetter(t.Context(), "A-1", letter("i1"), nil))
-	first := letterOf(t, q, "A-1")
-	require.NotEmpty(t, first.Tail)
-	require.NoError(t, q.store.PutLetter(t.Context(), "A-1", letter("i2"), first))
-	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", first), "it was replaced")
-	second := letterOf(t, q, "A-1")
-	require.Equal(t, "i2", second.IntentID)
-	require.Equal(t, first.Tail, second.Tail)
-	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", second))
-	info, err := q.Conn.js.Stream(t.Context(), q.Conn.n.dead)
-	require.NoError(t, err)
-	require.Zero(t, info.CachedInfo().State.Msgs)
-}
-
 // The header of a letter fits, whatever the order, the API or the producer puts
 // into it.
 func TestALettersHeaderAlwaysFits(t *testing.T) {
