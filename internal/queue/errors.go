@@ -43,6 +43,7 @@ const (
 	codeStreamOffline        = 10118
 	codeTooManyRequests      = 10167
 	codeMessageTooLarge      = 10054 // larger than the stream's max_msg_size
+	codeIDInProcess          = 10158 // with replicas: an earlier publish of this ID has no answer yet
 	textSubjectIsFull        = "maximum messages per subject exceeded"
 )
 

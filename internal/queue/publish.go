@@ -41,6 +41,8 @@ func publishAnswer(stream string, ack *jetstream.PubAck, err error) (settle.Publ
 		return settle.PublishNone, fmt.Errorf("the broker did not confirm the intent: %w", err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
 		return settle.AlreadyPending, nil
+	case api.ErrorCode == codeIDInProcess: // that publish may still be stored
+		return settle.PublishNone, fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
 	case slices.Contains(fullCodes, api.ErrorCode):
 		return settle.PublishNone, fmt.Errorf("%w in stream %s: %s", settle.ErrFull, stream, api.Description)
 	case api.ErrorCode == codeMessageTooLarge:

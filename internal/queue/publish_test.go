@@ -154,11 +154,13 @@ func TestAnswersOfTheBroker(t *testing.T) {
 		"bytes full":   {api(10077, "maximum bytes exceeded"), settle.PublishNone, settle.ErrFull},
 		"no resources": {api(10023, "insufficient resources"), settle.PublishNone, settle.ErrFull},
 		"no storage":   {api(10047, "insufficient storage resources available"), settle.PublishNone, settle.ErrFull},
+		"in process":   {api(10158, "duplicate message id is in process"), settle.PublishNone, errUnconfirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := publishAnswer("ORDERS", nil, c.err)
 			require.Equal(t, c.want, p)
 			require.ErrorIs(t, err, c.is)
+			require.Equal(t, c.is == errUnconfirmed, MayBeStored(err))
 		})
 	}
 }
