@@ -36,7 +36,7 @@ bench: ## compare orderpost with other job queues on a disk, and with the worker
 	go run ./proof/cmd/bench
 
 microbench: ## run the Go benchmarks
-	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/submit/answer
+	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/submit/http1 ./internal/submit/answer
 
 ci: ## everything that decides whether a change lands
 	bash .ci/run

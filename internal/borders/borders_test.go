@@ -46,8 +46,9 @@ var mayImport = map[string][]string{
 	"internal/queue/bitrot":         {}, // for tests alone
 	"internal/sandbox":              {},
 	"internal/sign":                 {"internal/order"},
-	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted", "internal/orderschema"},
+	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/http1", "internal/submit/answer", "internal/planted", "internal/orderschema"},
 	"internal/submit/gate":          {"internal/order"},
+	"internal/submit/http1":         {"internal/endpoint", "internal/submit/answer"},
 	"internal/submit/answer":        {"internal/order", "internal/livefile"},
 	"internal/ops":                  {"internal/order"},
 	"internal/tracing":              {"internal/tracing/span"},
@@ -100,7 +101,7 @@ var onlyIn = map[string][]string{
 		"proof/powercut",        // it reads what a broker kept
 		"proof/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
-	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway", "internal/notify",
+	"net/http": {"internal/submit", "internal/submit/http1", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway", "internal/notify",
 		"proof/bench", "proof/bench/contender",
 		"proof/powercut", // it traces requests, and counts those that arrive
 		"proof/chaos"},   // it reads the workers' metrics
@@ -112,8 +113,8 @@ var onlyIn = map[string][]string{
 	"go.opentelemetry.io/":                     {"internal/tracing", "internal/tracing/span", "internal/worker", "internal/gateway", "internal/program/gateway"},
 	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
-	"github.com/valyala/fasthttp":              {"internal/submit", "proof/bench/contender"},
-	"golang.org/x/net/":                        {"internal/submit"}, // proxies
+	"github.com/valyala/fasthttp":              {"internal/submit/http1", "proof/bench/contender"},
+	"golang.org/x/net/":                        {"internal/submit/http1"}, // proxies
 }
 
 // neverLinked lists what a program must not contain, even indirectly.

@@ -115,7 +115,7 @@ var notOurs = []string{"nats.go"}
 // TestReadingOrdersAreWhole: these packages name each of their files in doc.go, where a reader
 // begins.
 func TestReadingOrdersAreWhole(t *testing.T) {
-	for _, dir := range []string{"settle", "queue", "submit", "submit/answer", "worker", "door", "fleet", "folder", "gateway", "importer", "journal", "letters", "notify", "ops", "uploads",
+	for _, dir := range []string{"settle", "queue", "submit", "submit/answer", "submit/http1", "worker", "door", "fleet", "folder", "gateway", "importer", "journal", "letters", "notify", "ops", "uploads",
 		"books", "console", "order", "waiting", "../proof/oracle", "../proof/powercut", "../proof/simulation"} {
 		doc, err := os.ReadFile(filepath.Join("..", dir, "doc.go"))
 		require.NoError(t, err)

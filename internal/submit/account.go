@@ -30,28 +30,28 @@ const (
 
 // askAccount asks for the account with a pair's key. The text says what came back.
 func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
-	x := s.client.get(ctx, p.Key)
-	x.answer.Scrub = s.keys.scrub.Load()
-	if x.answer.Status == 0 {
-		detail := transportReason(x.phase, x.err) + detailOf(x.err)
-		if detailOf(x.err) == "" {
-			detail += fmt.Sprintf(" (%v)", x.err)
+	x := s.sender.Get(ctx, p.Key)
+	x.Answer.Scrub = s.keys.scrub.Load()
+	if x.Answer.Status == 0 {
+		detail := x.Reason() + x.Detail()
+		if x.Detail() == "" {
+			detail += fmt.Sprintf(" (%v)", x.Err)
 		}
 		return accountDown, s.clean(detail)
 	}
-	s.clock.observe(&x.answer, x.sent, x.ended, false)
-	status := x.answer.Status
+	s.clock.observe(&x.Answer, x.Sent, x.Ended, false)
+	status := x.Answer.Status
 	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
-	if status >= http.StatusBadRequest && len(x.answer.Body) > 0 {
-		detail += ": " + x.answer.Shown()
+	if status >= http.StatusBadRequest && len(x.Answer.Body) > 0 {
+		detail += ": " + x.Answer.Shown()
 	}
 	detail = s.clean(detail)
-	j := s.rules.Judge(&x.answer, 1)
+	j := s.rules.Judge(&x.Answer, 1)
 	switch {
 	case j.Verdict == order.Denied:
 		return accountDenied, detail
 	case status == http.StatusTooManyRequests || j.Throttle:
-		s.gate.Throttle(s.capRetryAfter(answer.RetryAfter(x.answer.Header, x.ended)), x.sent)
+		s.gate.Throttle(s.capRetryAfter(answer.RetryAfter(x.Answer.Header, x.Ended)), x.Sent)
 		return accountDown, detail
 	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusProxyAuthRequired:
 		return accountDown, detail

@@ -2,9 +2,6 @@ package submit
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -28,9 +25,6 @@ func TestTheBreakerSaysWhy(t *testing.T) {
 		"no route":    {dial(syscall.EHOSTUNREACH), "requests to the API keep failing: no connection: no route to the address (10 times)"},
 		"descriptors": {dial(syscall.EMFILE), "requests to the API keep failing: no connection: no file descriptor left (10 times)"},
 		"name":        {dial(&net.DNSError{Name: "api.test", IsNotFound: true}), "requests to the API keep failing: name not resolved: api.test (10 times)"},
-		"certificate": {dial(explain("api.test:443", "api.test", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})), "requests to the API keep failing: certificate not trusted: it is signed by an authority that is not trusted here: name that one's PEM file in ORDERPOST_API_CA_FILE (10 times)"},
-		"not TLS":     {dial(explain("api.test:443", "api.test", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"})), "requests to the API keep failing: TLS handshake failed: the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https? (10 times)"},
-		"proxy":       {reply{unread: true, err: &proxyError{proxy: "http://proxy.test:3128", words: "it asks for credentials"}}, "requests to the API keep failing: proxy not reached: http://proxy.test:3128: it asks for credentials (10 times)"},
 		"timeout":     {reply{err: fmt.Errorf("read: %w", context.DeadlineExceeded)}, "requests to the API keep failing: no answer: timeout (10 times)"},
 		"reset":       {reply{err: errReset}, "requests to the API keep failing: no answer: connection lost (10 times)"},
 		"gateway": {reply{status: 502, header: map[string]string{"Server": "nginx/1.24.0"}, body: "<html>\n<h1>502 Bad Gateway " + keyA + "</h1>"},
@@ -88,12 +82,8 @@ func TestTheAPIsReturnIsSeenSoon(t *testing.T) {
 		took := time.Since(back)
 		t.Logf("open %s after the API's return", took)
 		require.Less(t, took, 5*r.cfg.BreakerOpen)
-		_, gets := r.api.count()
+		_, gets := r.api.calls()
 		require.LessOrEqual(t, gets, 12, "after 5 and 10 s, then one request each 20 s")
 		require.Equal(t, 1, strings.Count(r.log.String(), "gate stays closed"), "told once, not with each probe")
 	})
-}
-
-func TestAnErrorWithoutDetail(t *testing.T) {
-	require.Empty(t, detailOf(errors.New("x")))
 }

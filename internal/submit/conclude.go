@@ -8,28 +8,29 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 // conclude turns the exchange into a verdict, applies its consequences to the pool,
 // releases the permit, and returns how the submission ends, or EndNone if it goes on.
-func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *exchange, f attemptFacts) order.End {
+func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *http1.Exchange, f attemptFacts) order.End {
 	j := t.judge(x)
 	mistimed := t.mistimed(x, &j)
-	t.clock.observe(&x.answer, x.sent, x.ended, mistimed)
+	t.clock.observe(&x.Answer, x.Sent, x.Ended, mistimed)
 	again := mistimed && t.stampAgain(x, &j)
 	t.record(x, &j)
 	event := AttemptEvent{
-		OrderNo: t.Order.OrderNo(), TraceID: f.span.TraceID, Verdict: j.Verdict, Status: x.answer.Status,
-		Reason: j.Reason, Attempt: t.report.History.Attempts, Started: x.sent, Duration: x.ended.Sub(x.sent),
+		OrderNo: t.Order.OrderNo(), TraceID: f.span.TraceID, Verdict: j.Verdict, Status: x.Answer.Status,
+		Reason: j.Reason, Attempt: t.report.History.Attempts, Started: x.Sent, Duration: x.Ended.Sub(x.Sent),
 		RequestBytes: f.size, GateWait: f.waited, RateWait: p.RateWaited(),
 	}
 	t.watch.Attempted(event)
 	if f.span.Ended != nil {
 		f.span.Ended(event)
 	}
-	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("timestamp", t.report.History.LastTimestamp).Int64("at_ns", x.ended.UnixNano()).Stringer("verdict", j.Verdict).Int("status", x.answer.Status).
+	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("timestamp", t.report.History.LastTimestamp).Int64("at_ns", x.Ended.UnixNano()).Stringer("verdict", j.Verdict).Int("status", x.Answer.Status).
 		Str("reason", j.Reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
-		Dur("duration_ms", x.ended.Sub(x.sent)).Msg("attempt")
+		Dur("duration_ms", x.Ended.Sub(x.Sent)).Msg("attempt")
 
 	if mistimed && !again && (j.Verdict == order.Denied || j.Verdict == order.Rejected) {
 		return t.onMistimed(ctx, p)
@@ -42,25 +43,25 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 }
 
 // judge returns the verdict on an exchange.
-func (t *submission) judge(x *exchange) answer.Judgement {
-	x.answer.Scrub = t.keys.scrub.Load()
-	if x.answer.Status == 0 {
+func (t *submission) judge(x *http1.Exchange) answer.Judgement {
+	x.Answer.Scrub = t.keys.scrub.Load()
+	if x.Answer.Status == 0 {
 		detail := ""
-		if x.err != nil {
-			detail = answer.Bounded(t.clean(x.err.Error()), 500)
+		if x.Err != nil {
+			detail = answer.Bounded(t.clean(x.Err.Error()), 500)
 		}
-		return answer.NoAnswer(x.phase.maySent(), transportReason(x.phase, x.err), detail)
+		return answer.NoAnswer(x.Phase.MaySent(), x.Reason(), detail)
 	}
-	j := t.rules.Judge(&x.answer, t.report.History.Attempts)
-	t.evidence.Weigh(&x.answer, &j)
-	if after := t.capRetryAfter(answer.RetryAfter(x.answer.Header, x.ended)); after > j.Wait {
+	j := t.rules.Judge(&x.Answer, t.report.History.Attempts)
+	t.evidence.Weigh(&x.Answer, &j)
+	if after := t.capRetryAfter(answer.RetryAfter(x.Answer.Header, x.Ended)); after > j.Wait {
 		j.Wait = after
 	}
 	if j.Throttle {
 		t.ownThrottle(&j)
 	}
 	if j.AtProxy {
-		j.Hold += ": " + t.client.dialer.askedForCredentials()
+		j.Hold += ": " + t.client.ProxyAdvice()
 	}
 	j.Reason, j.Detail = answer.Bounded(t.clean(j.Reason), 200), answer.Bounded(t.clean(j.Detail), 500)
 	return j
@@ -80,17 +81,17 @@ func (t *submission) ownThrottle(j *answer.Judgement) {
 }
 
 // record adds the attempt to the report. An unsure attempt puts the order in doubt.
-func (t *submission) record(x *exchange, j *answer.Judgement) {
+func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 	r, h := &t.report, &t.report.History
 	t.before = *h
-	r.Verdict, r.Final, r.Status, r.Reason = j.Verdict, j.Final, x.answer.Status, j.Reason
-	r.Response, r.Said, t.shown = t.excerpt(x.answer.Body), "", ""
+	r.Verdict, r.Final, r.Status, r.Reason = j.Verdict, j.Final, x.Answer.Status, j.Reason
+	r.Response, r.Said, t.shown = t.excerpt(x.Answer.Body), "", ""
 	if j.Verdict != order.Accepted {
-		r.Said, t.shown = x.answer.Said(t.Order.OrderNo()), x.answer.Shown()
+		r.Said, t.shown = x.Answer.Said(t.Order.OrderNo()), x.Answer.Shown()
 	}
 	r.Error = j.Detail
-	if r.Error == "" && x.err != nil {
-		r.Error = answer.Bounded(t.clean(x.err.Error()), 500)
+	if r.Error == "" && x.Err != nil {
+		r.Error = answer.Bounded(t.clean(x.Err.Error()), 500)
 	}
 	switch {
 	case j.Verdict.LeavesDoubt():
@@ -101,8 +102,8 @@ func (t *submission) record(x *exchange, j *answer.Judgement) {
 	if len(r.Trail) == maxTrail {
 		r.Trail = append(r.Trail[:0], r.Trail[1:]...)
 	}
-	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.Verdict, Status: x.answer.Status,
-		Reason: j.Reason, Rule: j.Rule, Answer: answer.Bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
+	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.Verdict, Status: x.Answer.Status,
+		Reason: j.Reason, Rule: j.Rule, Answer: answer.Bounded(r.Response, maxTrailAnswer), DurationMS: x.Ended.Sub(x.Sent).Milliseconds()})
 }
 
 // excerpt returns the part of a body that is recorded.
@@ -113,19 +114,19 @@ func (t *submission) excerpt(body []byte) string {
 // applyToPool applies the consequences of a verdict to the gate, the keys and the
 // refusal detector, and releases the permit. It puts up blocks first, so no other
 // order passes the gate in between.
-func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pairState, x *exchange, j *answer.Judgement) order.End {
+func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pairState, x *http1.Exchange, j *answer.Judgement) order.End {
 	sig := gate.Signal{Verdict: j.Verdict, Failed: j.Failed}
 	if j.Failed {
-		sig.Cause, sig.Body = answer.Bounded(t.clean(causeOf(x, j.Reason)), 200), x.answer.Shown()
+		sig.Cause, sig.Body = answer.Bounded(t.clean(causeOf(x, j.Reason)), 200), x.Answer.Shown()
 	}
 	if sig.Conclusive() {
-		t.faults.concluded(t.Order.OrderNo(), j.Verdict, pair, x.sent)
+		t.faults.concluded(t.Order.OrderNo(), j.Verdict, pair, x.Sent)
 	}
-	if x.answer.Status == 0 && ctx.Err() != nil {
+	if x.Answer.Status == 0 && ctx.Err() != nil {
 		sig = gate.Signal{} // this process canceled the request, which shows nothing about the API
 	}
 	if j.Throttle {
-		t.gate.Throttle(j.Wait, x.sent)
+		t.gate.Throttle(j.Wait, x.Sent)
 		j.Wait = 0 // the order waits at the gate instead
 	}
 	if j.Hold != "" {
@@ -151,7 +152,7 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 }
 
 // onRejected holds a refusal back until the refusal detector believes or recalls it.
-func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, x *exchange, j *answer.Judgement) order.End {
+func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, x *http1.Exchange, j *answer.Judgement) order.End {
 	orderNo := t.Order.OrderNo()
 	awaits, full := t.reportRefusal(p, t.refusals, t.wrongAddress(j), func() string { return t.refusalReason(j) })
 	p.Release(sig)
@@ -191,7 +192,7 @@ func (t *submission) refusalReason(j *answer.Judgement) string {
 		what = fmt.Sprintf("(%s said rejected: %s%s)", j.RuleAt, j.Reason, t.answered())
 	}
 	if j.Misplaced {
-		return "the API does not know the address " + t.client.orders.String() + " " + what + ": is ORDERPOST_API_URL right? " +
+		return "the API does not know the address " + t.orders.String() + " " + what + ": is ORDERPOST_API_URL right? " +
 			"If this answer is about single orders, write a rule for it into the ORDERPOST_RULES file"
 	}
 	return "a run of refusals of different orders without one acceptance, the last one " + what +
@@ -200,14 +201,14 @@ func (t *submission) refusalReason(j *answer.Judgement) string {
 
 // onDenied shuts the gate because the API denied the key, and waits until it is
 // known whether the key or this order is at fault.
-func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairState, sig gate.Signal, x *exchange) order.End {
+func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairState, sig gate.Signal, x *http1.Exchange) order.End {
 	orderNo, detail := t.Order.OrderNo(), t.report.Reason+t.answered()
 	proven, _ := t.gate.TrialOf(p, gate.BlockCredentials)
 	if proven {
 		detail += "; the account answers, but signed orders are denied: is the secret right?"
 	}
 	decision := denialReject
-	if t.faults.failed(faultDenial, orderNo, pair.shared, x.ended) >= denialProofs {
+	if t.faults.failed(faultDenial, orderNo, pair.shared, x.Ended) >= denialProofs {
 		t.faults.forget(orderNo)
 		p.Release(sig)
 	} else {

@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,16 +84,4 @@ func TestAProxyThatWantsCredentialsHoldsThePool(t *testing.T) {
 			require.Contains(t, r.log.String(), "a proxy on the way asks for credentials")
 		})
 	}
-}
-
-func TestAProxyThatAnswersAnOrderIsNamed(t *testing.T) {
-	w := &way{proxy: "http"}
-	base := w.serve(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusProxyAuthRequired) })
-	c, p := behind(t, "http", false, base)
-	x, j := c.try(t)
-	require.Equal(t, 407, x.answer.Status)
-	require.Equal(t, order.Retry, j.Verdict)
-	require.True(t, j.AtProxy)
-	require.Contains(t, c.dialer.askedForCredentials(), "http://"+p.ln.Addr().String()+": put its credentials into HTTP_PROXY")
-	require.NotContains(t, c.dialer.askedForCredentials(), "s3cret")
 }

@@ -9,7 +9,9 @@ import (
 
 	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 // Config holds the API's address, the limits on requests, and the retry budgets.
@@ -78,12 +80,34 @@ func DefaultTuning() Tuning {
 // breakerWindow is the time over which the breaker counts.
 const breakerWindow = 10 * time.Second
 
-// userAgent is the User-Agent of every request.
-const userAgent = "orderpost"
+// The paths of the API below its base URL (docs/signing.md).
+const (
+	orderPath   = "/v1/order/create"
+	accountPath = "/v1/account"
+)
 
-// headerTimeout bounds the time from the request's last byte to the answer's headers. It
-// leaves a sixth of the request's time for the body.
-func (c Config) headerTimeout() time.Duration { return c.RequestTimeout - c.RequestTimeout/6 }
+// http returns the HTTP client's part of the settings. base is that of baseURL.
+func (c Config) http(base *url.URL, rules *answer.Rules) http1.Config {
+	at := func(path string) *url.URL {
+		u := *base
+		u.Path += path
+		return &u
+	}
+	return http1.Config{Orders: at(orderPath), Account: at(accountPath), CAFile: c.CAFile,
+		ConnectTimeout: c.ConnectTimeout, TLSTimeout: c.TLSTimeout, RequestTimeout: c.RequestTimeout, IdleTimeout: c.IdleTimeout,
+		AllHeaders: c.Rules != "", OtherOrderNo: rules.AllowsOtherOrderNo} // a rule may read any header
+}
+
+// CheckFiles returns what is wrong with the file of authorities, or with the proxy of the environment.
+// Validate has looked at everything else.
+func (c Config) CheckFiles() error {
+	base, err := c.baseURL()
+	if err != nil {
+		return nil // Validate has reported it
+	}
+	_, err = http1.New(c.http(base, nil))
+	return err
+}
 
 // gate returns the gate's part of the settings.
 func (c Config) gate() gate.Config {

@@ -113,6 +113,22 @@ func TestCAFile(t *testing.T) {
 	}
 }
 
+func TestTheHTTPClientsSettings(t *testing.T) {
+	cfg := DefaultConfig("https://api.test/b ase/")
+	base, err := cfg.baseURL()
+	require.NoError(t, err)
+	got := cfg.http(base, nil)
+	require.Equal(t, "https://api.test/b%20ase/v1/order/create", got.Orders.String())
+	require.Equal(t, "https://api.test/b%20ase/v1/account", got.Account.String())
+	require.False(t, got.AllHeaders)
+	require.False(t, got.OtherOrderNo())
+
+	cfg.Rules = "rules.yaml"
+	got = cfg.http(base, mustRules(t, "rules:\n  - when: status == 200\n    verdict: accepted\n    other_order_no: true\n"))
+	require.True(t, got.AllHeaders)
+	require.True(t, got.OtherOrderNo())
+}
+
 func signerOf(secret string) (Signer, error) {
 	if secret == "bad" {
 		return nil, errors.New("refused")
@@ -243,12 +259,12 @@ func TestNothingPrintsAKeyOrASecret(t *testing.T) {
 
 func TestBadKeySources(t *testing.T) {
 	for _, keys := range []KeySource{StaticKeys{}, StaticKeys{{Key: "k"}}, &mutableKeys{err: errors.New("x")}, StaticKeys(make([]KeyPair, 11))} {
-		_, err := New(testConfig(nil), Deps{Keys: keys, Transport: &fakeAPI{}})
+		_, err := New(testConfig(nil), Deps{Keys: keys, Sender: &fakeAPI{}})
 		require.Error(t, err)
 	}
 }
 
 func TestARulesFileThatIsMissingIsNamed(t *testing.T) {
-	_, err := New(testConfig(func(c *Config) { c.Rules = "/does/not/exist" }), Deps{Keys: StaticKeys{pair(keyA)}, Transport: &fakeAPI{}})
+	_, err := New(testConfig(func(c *Config) { c.Rules = "/does/not/exist" }), Deps{Keys: StaticKeys{pair(keyA)}, Sender: &fakeAPI{}})
 	require.ErrorContains(t, err, "ORDERPOST_RULES")
 }

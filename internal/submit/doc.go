@@ -1,7 +1,6 @@
 // Package submit posts one order until it has a verdict. It waits for permission,
 // stamps, signs, posts, reads the answer and tries again, and it reports exactly what
-// is known about the effect of each attempt. It is the only package that speaks HTTP
-// with the API. It knows neither queues nor records.
+// is known about the effect of each attempt. It knows neither queues nor records.
 //
 // # The path of an attempt
 //
@@ -9,16 +8,17 @@
 //	  Enter            gate           a permit: no block stands, the ramp has room, the rate limit has a token
 //	  lastChecks       submission.go  deadline, fence, write-ahead note, fence again
 //	  stamp, sign      clock.go       last, with a timestamp that the order never had
-//	  post             client.go      one request, sent at most once (conn.go, read.go)
+//	  Post             http1          one request, sent at most once
 //	  Judge            answer         the operator's rules, then the built-in verdicts
 //	  Weigh            answer         is the answer about this order, and does its body bear the status out?
 //	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
 //	  Release          gate           returns the permit, with what the attempt showed
 //	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go, waits.go)
 //
-// Two steps are packages of their own. [orderpost/internal/submit/gate] decides whether
-// an attempt may go out now. [orderpost/internal/submit/answer] decides what a response
-// means. They know neither each other nor this package.
+// Three steps are packages of their own. [orderpost/internal/submit/gate] decides whether
+// an attempt may go out now. [orderpost/internal/submit/http1] sends its request, and is the
+// only package that speaks HTTP with the API. [orderpost/internal/submit/answer] decides
+// what a response means. None knows this package.
 //
 // The report's End and Verdict are the input of order.Decide. The history is
 // cumulative: the attempts, the last timestamp, and the doubt. An unsure attempt sets
@@ -28,25 +28,10 @@
 // # Was anything sent?
 //
 // The verdict retry claims that an attempt certainly had no effect, so the claim must
-// be exact. A request without an answer had no effect in two cases:
-//
-//   - There was no connection yet (name, proxy, TCP, TLS: dial.go, proxy.go,
-//     handshake.go).
-//   - The socket took no byte of it. The request is alone on its connection until its
-//     answer is read, and the socket counts bytes below TLS (conn.go).
-//
-// Every other request without an answer is unsure. No request is sent twice: taking a
-// connection, writing and reading are separate steps (client.go, conn.go, read.go),
-// and none is repeated. That is why the package uses fasthttp's encoder and parser, but
-// not its client.
-//
-// Before an idle connection is used again, checkIdle looks at it without waiting. It
-// rejects a connection that the server closed or that holds an unsolicited answer. On
-// TLS it also handles session tickets and key updates, and notices an incomplete record
-// (records.go). One case remains: the server closes the connection at the moment of the
-// write. The result is retry if the write failed, and unsure if the kernel took the
-// bytes first. To make this rare, the client closes idle connections after
-// ORDERPOST_IDLE_TIMEOUT, by default 4 s. Common servers close them after 5 s or more.
+// be exact. It is given to a request without an answer only if there was no connection
+// yet, or its socket took no byte: see [orderpost/internal/submit/http1]. Every other
+// request without an answer is unsure. Idle connections are closed after
+// ORDERPOST_IDLE_TIMEOUT, by default 4 s, and common servers close them after 5 s or more.
 //
 // One gap cannot be closed: between the last check of the fence and the write to the
 // socket, the process may be stopped for longer than its lease, and may then post an
@@ -111,10 +96,8 @@
 //
 // # The other files
 //
-//	config.go, account.go, request.go   the API's address and limits, GET of the account, a request
-//	keys.go, keyring.go, mask.go        the key pairs, which one is in use, how one is named
-//	exchange.go, phase.go, causes.go    what came of a request, how far it got, and why it failed
-//	encoding.go                         answers that are compressed though nobody asked
-//	pool.go, peek_unix.go, peek_other.go  idle connections, and what they show before they are used
-//	submit.go, observe.go, standin.go   what a Submitter needs, whom it tells, and a test's transport
+//	config.go, account.go          the API's address and limits, GET of the account
+//	keys.go, keyring.go, mask.go   the key pairs, which one is in use, how one is named
+//	causes.go                      why requests failed, for the breaker's reason
+//	submit.go, observe.go          what a Submitter needs, and whom it tells
 package submit

@@ -52,7 +52,7 @@ func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 						left++
 					}
 				}
-				posts, _ := r.api.count()
+				posts, _ := r.api.calls()
 				require.Equal(t, c.posts, posts)
 				switch name {
 				case "ramp": // the one attempt under way ends by its own timeout, and is handed back then

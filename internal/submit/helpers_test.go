@@ -1,15 +1,11 @@
 package submit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -17,21 +13,18 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/patient"
+	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 func TestMain(m *testing.M) {
-	if scheme := os.Getenv(benchAPI); scheme != "" {
-		serveBenchAPI(scheme)
-		return
-	}
 	patient.Bubbles()
-	patient.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean")) // of its own client, in the benchmark
+	patient.Main(m)
 }
 
 const (
@@ -56,15 +49,12 @@ func newOrder(t testing.TB, no string) *order.Order {
 
 // call is one request as the fake API sees it.
 type call struct {
-	at       time.Time
-	key      string
-	account  bool
-	orderNo  string
-	stamp    int64
-	n        int // of this kind, from 1
-	req      *http.Request
-	taken    bool // the body was read
-	bodyText string
+	at        time.Time
+	key       string
+	signature string
+	orderNo   string
+	stamp     int64
+	n         int // of this kind, from 1
 }
 
 // reply is what the fake API does. The zero value answers 200 {"code":0}.
@@ -74,17 +64,18 @@ type reply struct {
 	header map[string]string
 	after  time.Duration // before the answer, or the failure
 	err    error         // instead of an answer
-	unread bool          // with err: the body was not read before it
+	unread bool          // with err: there was no connection
 	cut    error         // ends the answer's body
-	hang   bool          // no answer at all: until the request's context ends
+	hang   bool          // no answer at all: until the request's time is up
 }
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
 
-// fakeAPI is a transport in simulated time.
+// fakeAPI is a [Sender] in simulated time.
 type fakeAPI struct {
 	handle  func(c call) reply // of orders
 	account func(c call) reply // of GET /v1/account; nil answers 200
+	timeout time.Duration      // of one request
 
 	mu       sync.Mutex
 	posts    []call
@@ -93,113 +84,87 @@ type fakeAPI struct {
 	most     int // most posts at the same time
 }
 
-func (f *fakeAPI) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := call{at: time.Now(), key: req.Header.Get("X-Api-Key"), account: req.Method == http.MethodGet, req: req}
-	r := f.begin(&c)
-	defer f.done(c)
-	if r.hang {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
-	select {
-	case <-time.After(r.after):
-	case <-req.Context().Done():
-		return nil, req.Context().Err()
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return r.response(req), nil
-}
-
-func (f *fakeAPI) begin(c *call) reply {
-	var r reply
-	handle := f.handle
-	if c.account {
-		handle = f.account
-	}
-	f.mu.Lock()
-	if c.account {
-		c.n = len(f.gets) + 1
-	} else {
-		c.n = len(f.posts) + 1
-	}
-	f.mu.Unlock()
-	if handle != nil {
-		if !c.account {
-			c.peek()
-		}
-		r = handle(*c)
-	}
-	if !c.account && !r.unread {
-		c.read()
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if c.account {
-		f.gets = append(f.gets, *c)
-		return r
-	}
-	f.posts = append(f.posts, *c)
-	f.inflight++
-	f.most = max(f.most, f.inflight)
-	return r
-}
-
-func (f *fakeAPI) done(c call) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !c.account {
-		f.inflight--
-	}
-}
-
-// peek looks at the body as a test, not as a transport: it is not taken.
-func (c *call) peek() {
-	b := c.req.Body.(*onceBody)
-	b.mu.Lock()
-	c.bodyText = string(b.data)
-	b.mu.Unlock()
-	o, err := order.Parse([]byte(c.bodyText))
+// Post implements [Sender].
+func (f *fakeAPI) Post(ctx context.Context, o http1.Order) http1.Exchange {
+	parsed, err := order.Parse(o.Body)
 	if err != nil {
 		panic(err)
 	}
-	c.orderNo = o.OrderNo()
-	c.stamp, _ = o.Timestamp()
+	c := call{at: time.Now(), key: o.Key, signature: o.Signature, orderNo: parsed.OrderNo()}
+	c.stamp, _ = parsed.Timestamp()
+	r := f.answer(&f.posts, &c, f.handle)
+	f.count(1)
+	defer f.count(-1)
+	x := f.exchange(ctx, r)
+	if x.Err != nil && x.Answer.Status == 0 && !r.unread {
+		x.Phase = http1.PhaseSent
+	}
+	x.Answer.Examine(o.No)
+	return x
 }
 
-func (c *call) read() {
-	if c.bodyText == "" {
-		c.peek()
-	}
-	if _, err := io.ReadAll(c.req.Body); err != nil {
-		panic(err)
-	}
-	c.taken = true
+// Get implements [Sender].
+func (f *fakeAPI) Get(ctx context.Context, key string) http1.Exchange {
+	c := call{at: time.Now(), key: key}
+	return f.exchange(ctx, f.answer(&f.gets, &c, f.account))
 }
 
-func (r reply) response(req *http.Request) *http.Response {
-	status, body := r.status, r.body
-	if status == 0 {
-		status = http.StatusOK
+// answer lets handle answer the call, and adds that to the calls of its kind.
+func (f *fakeAPI) answer(calls *[]call, c *call, handle func(c call) reply) (r reply) {
+	f.mu.Lock()
+	c.n = len(*calls) + 1
+	f.mu.Unlock()
+	if handle != nil {
+		r = handle(*c)
 	}
-	if r.status == 0 && body == "" {
-		body = `{"code":0}`
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*calls = append(*calls, *c)
+	return r
+}
+
+func (f *fakeAPI) count(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inflight += n
+	f.most = max(f.most, f.inflight)
+}
+
+// exchange lets the time of a reply pass.
+func (f *fakeAPI) exchange(ctx context.Context, r reply) (x http1.Exchange) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	x.Sent = time.Now()
+	defer func() { x.Ended = time.Now() }()
+	var after <-chan time.Time
+	if !r.hang {
+		after = time.After(r.after)
 	}
-	h := http.Header{}
+	select {
+	case <-after:
+		x.Err = r.err
+	case <-ctx.Done():
+		x.Err = ctx.Err()
+	}
+	if x.Err == nil {
+		x.Phase, x.Answer, x.Err = http1.PhaseDone, r.answer(), r.cut
+	}
+	return x
+}
+
+func (r reply) answer() answer.Answer {
+	a := answer.Answer{Status: r.status, Header: http.Header{}, Body: []byte(r.body), Complete: r.cut == nil}
+	if r.status == 0 {
+		a.Status = http.StatusOK
+	}
+	if r.status == 0 && r.body == "" {
+		a.Body = []byte(`{"code":0}`)
+	}
 	for k, v := range r.header {
-		h.Set(k, v)
+		a.Header.Set(k, v)
 	}
-	var rd io.Reader = bytes.NewReader([]byte(body))
-	if r.cut != nil {
-		rd = io.MultiReader(rd, failingReader{r.cut})
-	}
-	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(rd), ContentLength: -1, Request: req}
+	return a
 }
-
-type failingReader struct{ err error }
-
-func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 func (f *fakeAPI) times() []time.Time {
 	f.mu.Lock()
@@ -211,7 +176,7 @@ func (f *fakeAPI) times() []time.Time {
 	return at
 }
 
-func (f *fakeAPI) count() (posts, gets int) {
+func (f *fakeAPI) calls() (posts, gets int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.posts), len(f.gets)
@@ -263,7 +228,9 @@ func newRigWith(t testing.TB, api *fakeAPI, keys KeySource, change func(*Config)
 func newSchemaRig(t testing.TB, api *fakeAPI, keys KeySource, schema *orderschema.Schema, change func(*Config)) *rig {
 	t.Helper()
 	log := &patient.Buffer{}
-	s, err := New(testConfig(change), Deps{Keys: keys, Schema: schema, Log: zerolog.New(log).Level(zerolog.InfoLevel), Transport: api})
+	cfg := testConfig(change)
+	api.timeout = cfg.RequestTimeout
+	s, err := New(cfg, Deps{Keys: keys, Schema: schema, Log: zerolog.New(log).Level(zerolog.InfoLevel), Sender: api})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return &rig{Submitter: s, t: t, api: api, log: log}
@@ -308,5 +275,3 @@ func ends(reports []order.Report) map[order.End]int {
 func refuse(call) reply { return reply{status: 422, body: `{"message":"no"}`} }
 func accept(call) reply { return reply{} }
 func broken(call) reply { return reply{status: 503} }
-
-var discardLog = log.New(io.Discard, "", 0)

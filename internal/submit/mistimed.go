@@ -8,22 +8,23 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 // mistimed reports whether the API refused the attempt for its timestamp.
-func (t *submission) mistimed(x *exchange, j *answer.Judgement) bool {
+func (t *submission) mistimed(x *http1.Exchange, j *answer.Judgement) bool {
 	wrong := time.Duration(0)
 	switch j.Verdict {
 	case order.Accepted, order.Denied, order.Rejected:
-		wrong = t.clock.wrong(t.report.History.LastTimestamp, x.answer.Header, x.sent, x.ended)
+		wrong = t.clock.wrong(t.report.History.LastTimestamp, x.Answer.Header, x.Sent, x.Ended)
 	}
-	return t.clock.mistimed(j, &x.answer, wrong)
+	return t.clock.mistimed(j, &x.Answer, wrong)
 }
 
 // stampAgain makes the attempt a retry if another timestamp may pass. It may once in a
 // submission, if the next timestamp agrees with the API's clock or that is not known.
-func (t *submission) stampAgain(x *exchange, j *answer.Judgement) bool {
-	if t.timeError || t.clock.wrong(t.clock.stamp(t.report.History.LastTimestamp), x.answer.Header, x.sent, time.Now()) > t.clock.limit {
+func (t *submission) stampAgain(x *http1.Exchange, j *answer.Judgement) bool {
+	if t.timeError || t.clock.wrong(t.clock.stamp(t.report.History.LastTimestamp), x.Answer.Header, x.Sent, time.Now()) > t.clock.limit {
 		return false
 	}
 	t.timeError = true

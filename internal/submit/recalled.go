@@ -9,12 +9,13 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 // recall calls the refusal of the last attempt back and keeps its answer. If a rule gave
 // the refusal, the order is in doubt from now on (R3).
-func (t *submission) recall(x *exchange, j *answer.Judgement) {
-	r, a := &t.report, &x.answer
+func (t *submission) recall(x *http1.Exchange, j *answer.Judgement) {
+	r, a := &t.report, &x.Answer
 	r.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
 	r.Final = false // a rule that may be wrong proves nothing
 	r.Trail[len(r.Trail)-1].CalledBack = true

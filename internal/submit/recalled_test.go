@@ -80,7 +80,7 @@ func TestR3ARuleThatIsWrongLeavesDoubt(t *testing.T) {
 		require.Contains(t, r.Gate().State().Reasons[0], "a rule is wrong: rule 2 (rules.yaml:5)")
 
 		r.rules = mustRules(t, rightRule)
-		before, _ := r.api.count()
+		before, _ := r.api.calls()
 		for _, i := range posted[1:] {
 			rep := r.again(fmt.Sprint("n-", i), reports[i])
 			require.Equal(t, order.OutcomeAccepted, order.Decide(rep, order.Facts{}).Outcome)
@@ -88,7 +88,7 @@ func TestR3ARuleThatIsWrongLeavesDoubt(t *testing.T) {
 			require.Contains(t, rep.Error, "judged again")
 			require.False(t, rep.History.Unsure)
 		}
-		after, _ := r.api.count()
+		after, _ := r.api.calls()
 		require.Equal(t, before, after, "nothing is posted again, though the pool is held")
 	})
 }
@@ -121,7 +121,7 @@ func TestParkPostsNothingThatAWrongRuleMayHaveRefused(t *testing.T) {
 		reports := r.many("n", 30)
 		i := slices.IndexFunc(reports, func(rep order.Report) bool { return rep.History.Unsure })
 		no, rep := fmt.Sprint("n-", i), reports[i]
-		posts, _ := r.api.count()
+		posts, _ := r.api.calls()
 		r.gate.RulesChanged()
 		rep = r.again(no, rep)
 		require.Equal(t, order.EndHandBack, rep.End, "it is not tried while the pool is held")
@@ -131,7 +131,7 @@ func TestParkPostsNothingThatAWrongRuleMayHaveRefused(t *testing.T) {
 
 		r.rules = mustRules(t, rightRule)
 		require.Equal(t, order.OutcomeAccepted, order.Decide(r.again(no, rep), order.Facts{Policy: order.Park}).Outcome)
-		after, _ := r.api.count()
+		after, _ := r.api.calls()
 		require.Equal(t, posts, after)
 	})
 }

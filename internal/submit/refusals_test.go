@@ -20,7 +20,7 @@ func TestRunOfRefusalsGoesBackToTheQueue(t *testing.T) {
 		r := newRig(t, refuse, func(c *Config) { c.HoldRetry = 0 })
 		reports := r.many("n", 500)
 		require.Equal(t, map[order.End]int{order.EndHandBack: 500}, ends(reports))
-		posts, _ := r.api.count()
+		posts, _ := r.api.calls()
 		require.LessOrEqual(t, posts, 20+20, "the run, and what was in flight")
 		require.False(t, r.Gate().Open())
 		require.Contains(t, r.Gate().State().Reasons[0], "run of refusals")
@@ -173,7 +173,7 @@ func TestNotFoundHoldsAtOnce(t *testing.T) {
 			r := newRig(t, func(call) reply { return reply{status: status} }, func(c *Config) { c.HoldRetry = 0 })
 			reports := r.many("n", 100)
 			require.Equal(t, map[order.End]int{order.EndHandBack: 100}, ends(reports))
-			posts, _ := r.api.count()
+			posts, _ := r.api.calls()
 			require.Equal(t, 1, posts, "the ramp starts with one")
 			require.Contains(t, r.Gate().State().Reasons[0], "ORDERPOST_API_URL")
 		})
@@ -222,7 +222,7 @@ func TestTrialAfterARunOfRefusals(t *testing.T) {
 			return reply{}
 		}, func(c *Config) { c.GatePatience = 24 * time.Hour })
 		r.many("n", 64) // some wait at the gate and become the trials
-		posts, _ := r.api.count()
+		posts, _ := r.api.calls()
 		require.GreaterOrEqual(t, posts, 64, "each was tried in the end, and went back")
 		wrong = false
 		time.Sleep(10 * time.Minute)

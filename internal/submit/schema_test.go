@@ -42,15 +42,15 @@ func TestAnOrderThatBreaksTheSchemaIsNotPosted(t *testing.T) {
 		require.Equal(t, "invalid: schema, items[].price", got.Reason)
 		require.Equal(t, "items[1].price: 0 is below the minimum, 1 (order schema, /properties/items/items/properties/price/minimum)", got.Error)
 		require.Equal(t, order.Settlement{Action: order.ActSettle, Outcome: order.OutcomeInvalid}, order.Decide(got, order.Facts{Policy: order.Park}))
-		posts, _ := r.api.count()
+		posts, _ := r.api.calls()
 		require.Zero(t, posts)
 		require.Zero(t, noted, "no note says that an attempt began")
 
 		for name, h := range map[string]order.History{"attempted": {Attempts: 1}, "in doubt": {Unsure: true}, "a delivery is unexplained": {Lost: 1}} {
-			before, _ := r.api.count()
+			before, _ := r.api.calls()
 			got := submit(h)
 			require.Equal(t, []any{order.EndAnswer, order.Accepted}, []any{got.End, got.Verdict}, name)
-			posts, _ := r.api.count()
+			posts, _ := r.api.calls()
 			require.Equal(t, before+1, posts, name)
 		}
 		require.Equal(t, order.Accepted, r.one("fine").Verdict)
@@ -90,7 +90,7 @@ func TestASchemaThatRefusesEverythingHoldsThePool(t *testing.T) {
 		r := withSchema(t, schema, func(c *Config) { c.HoldRetry = 0 })
 		reports := r.many("n", 500)
 		require.Equal(t, map[order.End]int{order.EndHandBack: 500}, ends(reports))
-		posts, _ := r.api.count()
+		posts, _ := r.api.calls()
 		require.Zero(t, posts)
 		require.False(t, r.Gate().Open())
 		require.Contains(t, r.Gate().State().Reasons[0], "custmer: is missing")

@@ -11,6 +11,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/planted"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 // maxTrail is the largest number of attempts in Report.Trail, which keeps the last ones.
@@ -215,6 +216,9 @@ func (t *submission) counted(now time.Time, stamp int64) order.History {
 	return h
 }
 
+// maxKeptBuffer is the largest buffer, in bytes, that is kept for another order.
+const maxKeptBuffer = 64 << 10
+
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
 // exchange stamps, signs and posts the order, and concludes the attempt.
@@ -243,7 +247,7 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 		e.Str("order_no", t.Order.OrderNo()).Int64("timestamp", stamp).Int64("at_ns", time.Now().UnixNano()).Msg("order posted")
 	}
 	size := len(body)
-	x := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
+	x := t.sender.Post(ctx, http1.Order{No: t.Order.OrderNo(), Body: body, Key: pair.Key, Signature: signature, Traceparent: traceparent})
 	if cap(body) <= maxKeptBuffer {
 		*buf = body
 		buffers.Put(buf)
@@ -256,7 +260,7 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 func (t *submission) traced(ctx context.Context) (header string, span Span) {
 	header = t.Traceparent
 	if t.trace != nil {
-		span = t.trace(ctx, t.client.orders, t.report.History.Attempts)
+		span = t.trace(ctx, t.orders, t.report.History.Attempts)
 		header = cmp.Or(span.Traceparent, header)
 	}
 	if !t.cfg.Traceparent {

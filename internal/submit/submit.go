@@ -2,7 +2,7 @@ package submit
 
 import (
 	"context"
-	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"orderpost/internal/orderschema"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/submit/http1"
 )
 
 // Deps holds what a Submitter needs from outside.
@@ -24,8 +25,14 @@ type Deps struct {
 	Watch Observer
 	// Trace traces attempts; nil = no traces.
 	Trace Tracer
-	// Transport replaces the HTTP client in tests; nil otherwise.
-	Transport http.RoundTripper
+	// Sender replaces the HTTP client in tests; nil otherwise.
+	Sender Sender
+}
+
+// Sender sends requests to the API, as [http1.Client] does.
+type Sender interface {
+	Post(ctx context.Context, o http1.Order) http1.Exchange
+	Get(ctx context.Context, key string) http1.Exchange
 }
 
 // Submitter posts orders until they have a verdict. Its methods are safe for
@@ -36,7 +43,9 @@ type Submitter struct {
 	log    zerolog.Logger
 	watch  Observer
 	trace  Tracer
-	client *client
+	orders *url.URL // where orders are posted to
+	client *http1.Client
+	sender Sender // client, or a test's
 	rules  *answer.Rules
 	// rulesNote says why the rules file could not be read again; nil = it could.
 	rulesNote atomic.Pointer[string]
@@ -84,8 +93,13 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if s.keys, err = newKeyring(deps.Keys, deps.Log); err != nil {
 		return nil, err
 	}
-	if err := s.connect(deps.Transport); err != nil {
+	conf := cfg.http(base, s.rules)
+	if s.client, err = http1.New(conf); err != nil {
 		return nil, err
+	}
+	s.orders, s.sender = conf.Orders, s.client
+	if deps.Sender != nil {
+		s.sender = deps.Sender
 	}
 	s.clock = newClock(cfg.Clock, clockWarn, deps.Log)
 	s.refusals, s.broken = newRefusalDetector(cfg), newRefusalDetector(cfg)
@@ -97,17 +111,6 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	s.stop = cancel
 	s.background.Go(func() { s.maintain(ctx) })
 	return s, nil
-}
-
-func (s *Submitter) connect(rt http.RoundTripper) (err error) {
-	if s.client, err = newClient(s.cfg, s.base); err != nil {
-		return err
-	}
-	s.client.rules = s.rules
-	if rt != nil {
-		s.client.standIn = &standIn{rt}
-	}
-	return nil
 }
 
 // Gate returns the gate that every attempt passes.
@@ -150,7 +153,7 @@ func (s *Submitter) Close() {
 	s.gate.Close()
 	s.refusals.close()
 	s.broken.close()
-	s.client.close()
+	s.client.Close()
 }
 
 // maintain advances the gate's blocks when they are due, probes the account for them,

@@ -11,15 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/http1"
 )
 
 // wantVerdict is the table of docs/rules.md, written anew, for a body that says no more
 // than code 0.
-func wantVerdict(status int, p Phase) order.Verdict {
-	if p == PhaseConnect || p == PhaseSend {
+func wantVerdict(status int, p http1.Phase) order.Verdict {
+	if p == http1.PhaseConnect || p == http1.PhaseSend {
 		return order.Retry
 	}
-	if p == PhaseSent {
+	if p == http1.PhaseSent {
 		return order.Unsure
 	}
 	switch status {
@@ -30,7 +31,7 @@ func wantVerdict(status int, p Phase) order.Verdict {
 	case 400, 402, 404, 405, 410, 411, 413, 414, 415, 417, 418, 421, 422, 423, 426, 428, 431, 451, 501, 505:
 		return order.Rejected
 	case 200, 201, 202, 204:
-		if p == PhaseDone {
+		if p == http1.PhaseDone {
 			return order.Accepted
 		}
 	}
@@ -38,15 +39,15 @@ func wantVerdict(status int, p Phase) order.Verdict {
 }
 
 // inPhase makes the fake API fail, or answer, in a phase.
-func inPhase(status int, p Phase) reply {
+func inPhase(status int, p http1.Phase) reply {
 	switch p {
-	case PhaseConnect:
+	case http1.PhaseConnect:
 		return reply{err: &net.OpError{Op: "dial", Err: fmt.Errorf("refused")}, unread: true}
-	case PhaseSend:
+	case http1.PhaseSend:
 		return reply{err: fmt.Errorf("broken pipe"), unread: true}
-	case PhaseSent:
+	case http1.PhaseSent:
 		return reply{err: errReset}
-	case PhaseCut:
+	case http1.PhaseCut:
 		return reply{status: status, body: `{"code":`, cut: errReset}
 	default:
 		return reply{status: status, body: `{"code":0}`}
@@ -90,12 +91,12 @@ func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) o
 
 func TestEveryStatusPhaseAndPolicy(t *testing.T) {
 	for _, policy := range []order.Policy{order.Resubmit, order.Park} {
-		for _, phase := range []Phase{PhaseConnect, PhaseSend, PhaseSent, PhaseCut, PhaseDone} {
+		for _, phase := range []http1.Phase{http1.PhaseConnect, http1.PhaseSend, http1.PhaseSent, http1.PhaseCut, http1.PhaseDone} {
 			for _, doubted := range []bool{false, true} {
 				if doubted && policy == order.Park {
 					continue // not sent at all: TestParkedOrderIsNotSent
 				}
-				t.Run(fmt.Sprintf("%s/%s/doubted=%t", policy, phase, doubted), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/phase %d/doubted=%t", policy, phase, doubted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						for status := 100; status <= 599; status++ {
 							checkStatus(t, status, phase, policy, doubted)
@@ -107,7 +108,7 @@ func TestEveryStatusPhaseAndPolicy(t *testing.T) {
 	}
 }
 
-func checkStatus(t *testing.T, status int, phase Phase, policy order.Policy, doubted bool) {
+func checkStatus(t *testing.T, status int, phase http1.Phase, policy order.Policy, doubted bool) {
 	r := newRig(t, func(call) reply { return inPhase(status, phase) }, func(c *Config) {
 		c.OnUnsure, c.RetrySubmissionAttempts, c.RefusalRun = policy, 1, 0
 	})
@@ -116,7 +117,7 @@ func checkStatus(t *testing.T, status int, phase Phase, policy order.Policy, dou
 	want := wantVerdict(status, phase)
 	require.Equal(t, want, rep.Verdict, "status %d: %s", status, rep.Reason)
 	require.Equal(t, doubted && want != order.Accepted || want == order.Unsure, rep.History.Unsure, "status %d", status)
-	if phase == PhaseCut || phase == PhaseDone {
+	if phase == http1.PhaseCut || phase == http1.PhaseDone {
 		require.Equal(t, status, rep.Status)
 	} else {
 		require.Zero(t, rep.Status)

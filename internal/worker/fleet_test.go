@@ -61,7 +61,7 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	for _, c := range change {
 		c(&sc)
 	}
-	m.submitter, err = submit.New(sc, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
+	m.submitter, err = submit.New(sc, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Sender: through(rt, sc)})
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})

@@ -86,12 +86,6 @@ type life struct {
 	ended     chan error
 }
 
-// transport stands between the worker and the API.
-type transport func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // start runs a worker; it is stopped at the end of the test.
 func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, change ...func(*submit.Config)) *life {
 	r.t.Helper()
@@ -109,7 +103,7 @@ func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, chang
 	for _, c := range change {
 		c(&cfg)
 	}
-	l.submitter, err = submit.New(cfg, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt, Schema: r.schema})
+	l.submitter, err = submit.New(cfg, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Sender: through(rt, cfg), Schema: r.schema})
 	require.NoError(r.t, err)
 	l.pool = worker.NewPool(worker.PoolOptions{Queue: l.q, Submitter: l.submitter, Concurrency: cfg.Concurrency, Policy: r.policy,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop(), Observer: r.orders})

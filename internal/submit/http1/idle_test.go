@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ func (h *heldBack) release() {
 }
 
 // dialled is a connection of c's that no request had.
-func dialled(t *testing.T, c *client) *conn {
+func dialled(t *testing.T, c *Client) *conn {
 	conn, err := c.dialer.dial(t.Context(), time.Now().Add(5*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(conn.abort)
@@ -68,9 +68,9 @@ func TestSessionTicketsOnAnUnusedConnection(t *testing.T) {
 
 		c.pool.put(conn)
 		x, _ := c.try(t)
-		require.NoError(t, x.err)
+		require.NoError(t, x.Err)
 		require.True(t, x.reused || conn.requests == 1)
-		c.close()
+		c.Close()
 	}
 }
 
@@ -135,10 +135,10 @@ func TestUnaskedAnswerInsideTLS(t *testing.T) {
 	// Were it overlooked, it would be known as soon as it is read.
 	conn := c.pool.take()
 	require.NotNil(t, conn)
-	x = exchange{}
-	c.exchange(t.Context(), conn, &request{body: tinyOrder}, time.Now().Add(time.Second), &x)
+	x = Exchange{}
+	c.exchange(t.Context(), conn, &request{Order: tiny}, time.Now().Add(time.Second), &x)
 	conn.abort()
-	require.True(t, x.answer.Stray, "%v", x.err)
+	require.True(t, x.Answer.Stray, "%v", x.Err)
 }
 
 // The answer's last byte and the next one's first may come in any pieces.
@@ -197,7 +197,7 @@ func TestPoolClosesWhatItKeepsForTooLong(t *testing.T) {
 	require.Error(t, young.checkIdle(time.Now()))
 
 	late := dialled(t, c)
-	c.close()
+	c.Close()
 	c.pool.put(late)
 	require.Error(t, late.checkIdle(time.Now()), "what comes back after the end is closed")
 }

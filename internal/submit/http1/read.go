@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -34,7 +34,7 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10)
 // read reads the answer. came is the number of bytes that had been read from the
 // socket before the request was sent. read reports whether the connection can be used
 // again.
-func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Time, x *exchange) (keep bool) {
+func (c *Client) read(ctx context.Context, conn *conn, came int64, until time.Time, x *Exchange) (keep bool) {
 	r := readers.Get().(*bufio.Reader)
 	r.Reset(conn.Conn)
 	defer func() {
@@ -43,38 +43,38 @@ func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Ti
 	}()
 	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseResponse(resp)
-	if _, x.err = r.Peek(1); x.err != nil { // fasthttp would hide the error behind EOF
-		x.phase = PhaseSent
+	if _, x.Err = r.Peek(1); x.Err != nil { // fasthttp would hide the error behind EOF
+		x.Phase = PhaseSent
 		return false
 	}
-	x.answer.Stray = conn.socket.read == came
+	x.Answer.Stray = conn.socket.read == came
 	from, err := readHeader(resp, r, conn.Conn)
 	if err != nil {
-		x.phase, x.err = PhaseSent, err
+		x.Phase, x.Err = PhaseSent, err
 		return false
 	}
-	x.answer.Status = resp.StatusCode()
-	x.answer.Header = c.header(resp)
-	x.phase = PhaseDone
-	if x.answer.Status == http.StatusSwitchingProtocols {
-		x.answer.Complete = true
+	x.Answer.Status = resp.StatusCode()
+	x.Answer.Header = c.header(resp)
+	x.Phase = PhaseDone
+	if x.Answer.Status == http.StatusSwitchingProtocols {
+		x.Answer.Complete = true
 		return false
 	}
 	length := resp.Header.ContentLength()
 	if length < 0 || from.Buffered() < length {
-		x.err = conn.setDeadline(ctx, until)
+		x.Err = conn.setDeadline(ctx, until)
 	}
-	if x.err == nil {
-		x.answer.Body, x.err = readBody(resp, from)
+	if x.Err == nil {
+		x.Answer.Body, x.Err = readBody(resp, from)
 	}
-	if x.err == nil {
-		x.err = checkEnd(resp, from, length, x.answer.Body)
-		x.answer.Stray = x.answer.Stray || errors.Is(x.err, errBehind)
+	if x.Err == nil {
+		x.Err = checkEnd(resp, from, length, x.Answer.Body)
+		x.Answer.Stray = x.Answer.Stray || errors.Is(x.Err, errBehind)
 	}
-	if x.answer.Complete = x.err == nil; !x.answer.Complete {
-		x.phase = PhaseCut
+	if x.Answer.Complete = x.Err == nil; !x.Answer.Complete {
+		x.Phase = PhaseCut
 	}
-	return x.answer.Complete && !endsConnection(resp, length) && from == r && r.Buffered() == 0
+	return x.Answer.Complete && !endsConnection(resp, length) && from == r && r.Buffered() == 0
 }
 
 const untilTheEnd = -2 // the ContentLength of a body that the connection's end ends
@@ -170,11 +170,11 @@ func readBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
 	return undo(body, string(resp.Header.Peek("Content-Encoding")))
 }
 
-// header returns the headers that are needed: all for a rules file, otherwise five,
+// header returns the headers that are needed: all with Config.AllHeaders, otherwise five,
 // and the Location of a redirect.
 // Many answers of the same second share the result, so nobody may change it.
-func (c *client) header(resp *fasthttp.Response) http.Header {
-	if c.cfg.Rules != "" { // a rule may read any header
+func (c *Client) header(resp *fasthttp.Response) http.Header {
+	if c.cfg.AllHeaders {
 		h := make(http.Header, 8)
 		for name, value := range resp.Header.All() {
 			h.Add(string(name), strings.TrimSpace(string(value)))

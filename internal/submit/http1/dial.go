@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"context"
@@ -24,7 +24,8 @@ type dialer struct {
 	net   func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-func newDialer(cfg Config, target *url.URL) (*dialer, error) {
+func newDialer(cfg Config) (*dialer, error) {
+	target := cfg.Orders
 	d := &dialer{cfg: cfg, addr: addrOf(target), tls: target.Scheme == "https", net: (&net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 15 * time.Second}).DialContext}
 	var err error
 	if d.proxy, err = proxyFor(target); err != nil {
@@ -32,17 +33,6 @@ func newDialer(cfg Config, target *url.URL) (*dialer, error) {
 	}
 	d.conf, err = tlsConfig(cfg)
 	return d, err
-}
-
-// CheckFiles returns what is wrong with the file of authorities, or with the proxy of the environment.
-// Validate has looked at everything else.
-func (c Config) CheckFiles() error {
-	base, err := c.baseURL()
-	if err != nil {
-		return nil // Validate has reported it
-	}
-	_, err = newDialer(c, base)
-	return err
 }
 
 func tlsConfig(cfg Config) (*tls.Config, error) {

@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -7,9 +7,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -159,7 +161,7 @@ func answering(text string) func(*rawServer, int, net.Conn, *bufio.Reader) {
 // serve starts an HTTP server, and gives its URL.
 func (w *way) serve(t testing.TB, h http.HandlerFunc) string {
 	srv := httptest.NewUnstartedServer(h)
-	srv.Config.ErrorLog = discardLog
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if w.secure {
 		srv.TLS = w.serverTLS()
 		srv.StartTLS()
@@ -170,10 +172,22 @@ func (w *way) serve(t testing.TB, h http.HandlerFunc) string {
 	return w.url(srv.Listener.Addr().String())
 }
 
-// config is what a client needs that goes this way.
-func (w *way) config(t testing.TB, base string) Config {
-	cfg := DefaultConfig(base)
-	cfg.RequestTimeout = 5 * time.Second
+// testConfig is what the programs have, with a shorter time for a request.
+func testConfig(base string) Config {
+	at := func(path string) *url.URL {
+		u, err := url.Parse(base + path)
+		if err != nil {
+			panic(err)
+		}
+		return u
+	}
+	return Config{Orders: at("/v1/order/create"), Account: at("/v1/account"),
+		ConnectTimeout: 5 * time.Second, TLSTimeout: 5 * time.Second, RequestTimeout: 5 * time.Second, IdleTimeout: 4 * time.Second}
+}
+
+// client is one on real sockets that goes this way.
+func (w *way) client(t testing.TB, base string, change func(*Config)) *Client {
+	cfg := testConfig(base)
 	if w.secure {
 		cfg.CAFile = caFile(t)
 	}
@@ -183,23 +197,17 @@ func (w *way) config(t testing.TB, base string) Config {
 			t.(*testing.T).Setenv(name, p.url)
 		}
 	}
-	return cfg
-}
-
-// client is one on real sockets, without retries.
-func (w *way) client(t testing.TB, base string, change func(*Config)) *client {
-	cfg := w.config(t, base)
 	if change != nil {
 		change(&cfg)
 	}
-	c, err := newClient(cfg, base)
+	c, err := New(cfg)
 	require.NoError(t, err)
-	t.Cleanup(c.close)
+	t.Cleanup(c.Close)
 	return c
 }
 
 // onDial has each new connection changed before it is used.
-func (c *client) onDial(change func(net.Conn) net.Conn) {
+func (c *Client) onDial(change func(net.Conn) net.Conn) {
 	dial := c.dialer.net
 	c.dialer.net = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -213,23 +221,26 @@ func (c *client) onDial(change func(net.Conn) net.Conn) {
 // rawOf lets a connection be looked at through a wrapper.
 func rawOf(conn net.Conn) (syscall.RawConn, error) { return conn.(syscall.Conn).SyscallConn() }
 
-func (c *client) try(t testing.TB) (exchange, answer.Judgement) {
+// try posts the tiny order, and says what the built-in verdicts make of it.
+func (c *Client) try(t testing.TB) (Exchange, answer.Judgement) {
 	t.Helper()
-	x := c.post(context.Background(), "n", tinyOrder, keyA, "abc", "")
+	x := c.Post(context.Background(), tiny)
 	var rules *answer.Rules
-	if x.answer.Status == 0 {
-		return x, answer.NoAnswer(x.phase.maySent(), transportReason(x.phase, x.err), "")
+	if x.Answer.Status == 0 {
+		return x, answer.NoAnswer(x.Phase.MaySent(), x.Reason(), "")
 	}
-	return x, rules.Judge(&x.answer, 1)
+	return x, rules.Judge(&x.Answer, 1)
 }
 
-var tinyOrder = []byte(`{"order_no":"n","timeout":5,"timestamp":1}`)
+const keyA = "AKtest-first-key-000A"
+
+var tiny = Order{No: "n", Body: []byte(`{"order_no":"n","timeout":5,"timestamp":1}`), Key: keyA, Signature: "abc"}
 
 // accepted makes a request that must succeed.
-func (c *client) accepted(t testing.TB) exchange {
+func (c *Client) accepted(t testing.TB) Exchange {
 	t.Helper()
 	x, j := c.try(t)
-	require.Equal(t, order.Accepted, j.Verdict, "%s: %v", j.Reason, x.err)
+	require.Equal(t, order.Accepted, j.Verdict, "%s: %v", j.Reason, x.Err)
 	return x
 }
 

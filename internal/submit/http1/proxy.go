@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -78,8 +78,9 @@ func (d *dialer) proxyError(err error, format string, args ...any) error {
 	return &proxyError{proxy: d.proxy.Scheme + "://" + d.proxy.Host, words: fmt.Sprintf(format, args...), err: err}
 }
 
-// askedForCredentials says what to do if a proxy answered an order with 407 or 511.
-func (d *dialer) askedForCredentials() string {
+// ProxyAdvice says what to do if a proxy answered an order with 407 or 511.
+func (c *Client) ProxyAdvice() string {
+	d := c.dialer
 	if d.proxy == nil {
 		return "it is none that HTTP_PROXY or HTTPS_PROXY names, so look at the network between this machine and " + d.addr
 	}

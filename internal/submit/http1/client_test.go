@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -26,10 +26,10 @@ func testRefusedConnection(t *testing.T, w *way) {
 	const nobodys = "127.0.0.1:1" // a port that was free a moment ago may be another test's by now
 	x, j := w.client(t, w.url(nobodys), nil).try(t)
 	if w.proxy == "http" && !w.secure { // its proxy answers in its place
-		require.Equal(t, 502, x.answer.Status)
+		require.Equal(t, 502, x.Answer.Status)
 		return
 	}
-	require.Equal(t, PhaseConnect, x.phase)
+	require.Equal(t, PhaseConnect, x.Phase)
 	require.Equal(t, order.Retry, j.Verdict)
 	if w.proxy == "" {
 		require.Equal(t, "no connection: refused", j.Reason)
@@ -40,8 +40,8 @@ func testRefusedConnection(t *testing.T, w *way) {
 
 func TestNameThatIsNotResolved(t *testing.T) {
 	err := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "api.invalid", IsNotFound: true}}
-	require.Equal(t, "name not resolved", transportReason(PhaseConnect, err))
-	require.Equal(t, order.Retry, answer.NoAnswer(PhaseConnect.maySent(), "", "").Verdict)
+	require.Equal(t, "name not resolved", (&Exchange{Err: err}).Reason())
+	require.Equal(t, order.Retry, answer.NoAnswer(PhaseConnect.MaySent(), "", "").Verdict)
 }
 
 // The server closes a kept connection between two requests. Either the client
@@ -75,14 +75,14 @@ func testStaleConnection(t *testing.T, w *way) {
 		case order.Accepted:
 			require.EqualValues(t, 1, sent)
 		case order.Retry:
-			require.EqualValues(t, 0, sent, "said to be without effect: %v", x.err)
+			require.EqualValues(t, 0, sent, "said to be without effect: %v", x.Err)
 		case order.Unsure:
 			require.EqualValues(t, 0, sent)
 			require.True(t, x.reused)
 		default:
 			t.Fatalf("verdict %s", j.Verdict)
 		}
-		c.close()
+		c.Close()
 	}
 }
 
@@ -108,7 +108,7 @@ func testNothingWrittenOnADeadConnection(t *testing.T, w *way) {
 	require.Equal(t, order.Accepted, j.Verdict)
 	last.broken.Store(true) // every write fails from now on
 	x, j := c.try(t)
-	require.Equal(t, PhaseSend, x.phase)
+	require.Equal(t, PhaseSend, x.Phase)
 	require.Equal(t, order.Retry, j.Verdict)
 	require.True(t, x.reused)
 	require.EqualValues(t, 1, s.requests.Load(), "it is not repeated")
@@ -118,7 +118,7 @@ func testNothingWrittenOnADeadConnection(t *testing.T, w *way) {
 	require.Equal(t, order.Accepted, j.Verdict)
 	last.after.Store(100) // some bytes leave, then it breaks
 	x, j = c.try(t)
-	require.Equal(t, PhaseSent, x.phase, "%+v %v", x.phase, x.err)
+	require.Equal(t, PhaseSent, x.Phase, "%+v %v", x.Phase, x.Err)
 	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 2, s.requests.Load())
 }
@@ -162,10 +162,10 @@ func testFailuresAfterTheRequest(t *testing.T, w *way) {
 				}
 			})
 			x, j := w.client(t, s.url(), nil).try(t)
-			if c.reset && x.phase == PhaseSent { // a reset may overtake what was written before it
+			if c.reset && x.Phase == PhaseSent { // a reset may overtake what was written before it
 				c.phase, c.want = PhaseSent, order.Unsure
 			}
-			require.Equal(t, c.phase, x.phase, "%v", x.err)
+			require.Equal(t, c.phase, x.Phase, "%v", x.Err)
 			require.Equal(t, c.want, j.Verdict, j.Reason)
 			require.EqualValues(t, 1, s.requests.Load(), "never sent again")
 		})
@@ -187,7 +187,7 @@ func testDropOnAKeptConnectionIsNotRepeated(t *testing.T, w *way) {
 	c.try(t)
 	x, j := c.try(t)
 	require.True(t, x.reused)
-	require.Equal(t, PhaseSent, x.phase)
+	require.Equal(t, PhaseSent, x.Phase)
 	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 2, s.requests.Load())
 }
@@ -270,11 +270,11 @@ func testHostileAnswers(t *testing.T, w *way) {
 			})
 			cl := w.client(t, s.url(), func(c *Config) { c.RequestTimeout = 500 * time.Millisecond })
 			x, j := cl.try(t)
-			require.Equal(t, c.phase, x.phase, "%v", x.err)
+			require.Equal(t, c.phase, x.Phase, "%v", x.Err)
 			require.Equal(t, order.Unsure, j.Verdict)
 			require.Empty(t, j.Hold, "a fault of the line, not of the rules")
-			require.LessOrEqual(t, len(x.answer.Body), answer.MaxBody)
-			require.Less(t, x.ended.Sub(x.sent), 3*time.Second)
+			require.LessOrEqual(t, len(x.Answer.Body), answer.MaxBody)
+			require.Less(t, x.Ended.Sub(x.Sent), 3*time.Second)
 		})
 	}
 }
@@ -322,7 +322,7 @@ func testRedirectIsNotFollowed(t *testing.T, w *way) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
 	x, j := w.client(t, url, nil).try(t)
-	require.Equal(t, 307, x.answer.Status)
+	require.Equal(t, 307, x.Answer.Status)
 	require.Equal(t, order.Unsure, j.Verdict)
 	require.Contains(t, j.Hold, "it is a redirect to /elsewhere")
 	require.EqualValues(t, 1, hits.Load())
@@ -338,32 +338,18 @@ func testRequestOnTheWire(t *testing.T, w *way) {
 		got <- r
 	})
 	c := w.client(t, url+"/base", nil)
-	c.post(context.Background(), "n", []byte(`{"a":1}`), keyA, "5167", "00-trace")
+	c.Post(context.Background(), Order{No: "n", Body: []byte(`{"a":1}`), Key: keyA, Signature: "5167", Traceparent: "00-trace"})
 	r := <-got
 	body, _ := io.ReadAll(r.Body)
 	require.Equal(t, `{"a":1}`, string(body))
 	require.Equal(t, "/base/v1/order/create", r.URL.Path)
 	require.Equal(t, http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}, "Content-Length": {"7"},
 		"User-Agent": {"orderpost"}, "X-Api-Key": {keyA}, "X-Signature": {"5167"}, "Traceparent": {"00-trace"}}, r.Header)
-	c.get(context.Background(), keyA)
+	c.Get(context.Background(), keyA)
 	r = <-got
 	require.Equal(t, "GET", r.Method)
 	require.Equal(t, "/base/v1/account", r.URL.Path)
 	require.Equal(t, http.Header{"Accept": {"application/json"}, "User-Agent": {"orderpost"}, "X-Api-Key": {keyA}}, r.Header)
-}
-
-func TestOnceBody(t *testing.T) {
-	b := &onceBody{data: []byte("abc")}
-	require.False(t, b.seal())
-	_, err := b.Read(make([]byte, 3))
-	require.ErrorIs(t, err, errSealed)
-
-	b = &onceBody{data: []byte("abc")}
-	n, err := b.Read(make([]byte, 2))
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
-	require.True(t, b.seal())
-	require.NoError(t, b.Close())
 }
 
 // Headers and body leave in one piece, on TLS too.
@@ -379,8 +365,8 @@ func testOneWritePerOrder(t *testing.T, w *way) {
 	before := int32(0)
 	c.onDial(func(conn net.Conn) net.Conn { return tallyConn{conn, &writes} })
 	for range 3 {
-		x := c.post(context.Background(), "n", []byte(`{"order_no":"n","x":"`+strings.Repeat("y", 12_000)+`"}`), keyA, "abc", "")
-		require.Equal(t, 200, x.answer.Status)
+		x := c.Post(context.Background(), Order{No: "n", Body: []byte(`{"order_no":"n","x":"` + strings.Repeat("y", 12_000) + `"}`), Key: keyA, Signature: "abc"})
+		require.Equal(t, 200, x.Answer.Status)
 		if x.reused {
 			require.EqualValues(t, before+1, writes.Load())
 		}

@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -89,10 +89,10 @@ func TestHeaderValues(t *testing.T) {
 	w := &way{}
 	s := w.raw(t, answering(okAnswer))
 	c := w.client(t, s.url(), nil)
-	for _, r := range []request{{key: "a\r\nX-B: c"}, {signature: "a\nb"}, {traceparent: "\x7f"}, {key: "\x00"}} {
-		x := c.do(t.Context(), &r)
-		require.Equal(t, PhaseSend, x.phase)
-		require.ErrorIs(t, x.err, errHeaderValue)
+	for _, r := range []Order{{Key: "a\r\nX-B: c"}, {Signature: "a\nb"}, {Traceparent: "\x7f"}, {Key: "\x00"}} {
+		x := c.Post(t.Context(), r)
+		require.Equal(t, PhaseSend, x.Phase)
+		require.ErrorIs(t, x.Err, errHeaderValue)
 	}
 	require.Zero(t, s.requests.Load())
 }

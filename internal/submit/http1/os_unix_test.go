@@ -1,6 +1,6 @@
 //go:build unix
 
-package submit
+package http1
 
 import (
 	"errors"

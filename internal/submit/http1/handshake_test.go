@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -94,12 +94,12 @@ func TestHandshakesThatFail(t *testing.T) {
 				}
 			})
 			x, j := cl.try(t)
-			require.Equal(t, PhaseConnect, x.phase, "%v", x.err)
+			require.Equal(t, PhaseConnect, x.Phase, "%v", x.Err)
 			require.Equal(t, order.Retry, j.Verdict)
-			require.Equal(t, c.reason, j.Reason, "%v", x.err)
-			require.Contains(t, detailOf(x.err), c.words)
-			require.LessOrEqual(t, len(c.reason+detailOf(x.err)), 200, "the breaker shows that much")
-			require.Contains(t, x.err.Error(), s.ln.Addr().String())
+			require.Equal(t, c.reason, j.Reason, "%v", x.Err)
+			require.Contains(t, x.Detail(), c.words)
+			require.LessOrEqual(t, len(c.reason+x.Detail()), 200, "the breaker shows that much")
+			require.Contains(t, x.Err.Error(), s.ln.Addr().String())
 		})
 	}
 }
@@ -115,8 +115,8 @@ func TestServerThatWantsACertificate(t *testing.T) {
 		io.Copy(io.Discard, conn) // until the client hangs up
 	})
 	x, _ := w.client(t, "https://"+s.ln.Addr().String(), nil).try(t)
-	require.ErrorContains(t, x.err, "certificate required")
-	require.Equal(t, ": the server wants a certificate of the client, and there is no setting for one", detailOf(x.err))
+	require.ErrorContains(t, x.Err, "certificate required")
+	require.Equal(t, ": the server wants a certificate of the client, and there is no setting for one", x.Detail())
 }
 
 func TestTheSecondHandshakeResumesTheSession(t *testing.T) {
@@ -143,9 +143,9 @@ func TestAHandshakeIsBrokenOff(t *testing.T) {
 		cancel()
 		io.Copy(io.Discard, r)
 	})
-	x := (&way{secure: true}).client(t, "https://"+s.ln.Addr().String(), nil).post(ctx, "n", tinyOrder, keyA, "abc", "")
-	require.Equal(t, PhaseConnect, x.phase)
-	require.Equal(t, "no connection: interrupted", transportReason(x.phase, x.err))
+	x := (&way{secure: true}).client(t, "https://"+s.ln.Addr().String(), nil).Post(ctx, tiny)
+	require.Equal(t, PhaseConnect, x.Phase)
+	require.Equal(t, "no connection: interrupted", x.Reason())
 }
 
 func TestOtherWordsOfAHandshake(t *testing.T) {

@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import "net"
 

@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"errors"
@@ -9,12 +9,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// request is a request for the API: an order, or GET of the account.
+// Order is one signed order. A key, signature or traceparent with a control character is
+// not sent.
+type Order struct {
+	No          string // its order_no, which the answer is compared with
+	Body        []byte
+	Key         string // X-Api-Key
+	Signature   string // X-Signature
+	Traceparent string // the W3C trace header; "" = none
+}
+
+// request is a request for the API: an order, or GET of the account with a key alone.
 type request struct {
-	account                     bool
-	orderNo                     string
-	body                        []byte
-	key, signature, traceparent string
+	Order
+	account bool
 }
 
 // heads holds the constant first lines of both kinds of request.
@@ -46,7 +54,7 @@ var errHeaderValue = errors.New("the API key, the signature or the traceparent h
 
 // append appends the bytes of the request to b.
 func (h *heads) append(b []byte, r *request) ([]byte, error) {
-	if !fitsHeader(r.key) || !fitsHeader(r.signature) || !fitsHeader(r.traceparent) {
+	if !fitsHeader(r.Key) || !fitsHeader(r.Signature) || !fitsHeader(r.Traceparent) {
 		return b, errHeaderValue
 	}
 	line := func(name, value string) {
@@ -54,19 +62,19 @@ func (h *heads) append(b []byte, r *request) ([]byte, error) {
 	}
 	if r.account {
 		b = append(b, h.account...)
-		line("X-Api-Key", r.key)
+		line("X-Api-Key", r.Key)
 		return append(b, "\r\n"...), nil
 	}
 	b = append(b, h.order...)
-	line("X-Api-Key", r.key)
-	line("X-Signature", r.signature)
-	if r.traceparent != "" {
-		line("Traceparent", r.traceparent)
+	line("X-Api-Key", r.Key)
+	line("X-Signature", r.Signature)
+	if r.Traceparent != "" {
+		line("Traceparent", r.Traceparent)
 	}
 	b = append(b, "Content-Length: "...)
-	b = strconv.AppendInt(b, int64(len(r.body)), 10)
+	b = strconv.AppendInt(b, int64(len(r.Body)), 10)
 	b = append(b, "\r\n\r\n"...)
-	return append(b, r.body...), nil
+	return append(b, r.Body...), nil
 }
 
 func fitsHeader(value string) bool {

@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -79,13 +79,14 @@ func exchanges(b *testing.B, many int, post func() error) {
 }
 
 func oursBench(b *testing.B, api string, body []byte) func() error {
-	cfg := DefaultConfig(api)
+	cfg := testConfig(api)
+	cfg.RequestTimeout = 30 * time.Second
 	if strings.HasPrefix(api, "https") {
 		cfg.CAFile = caFile(b)
 	}
-	c, err := newClient(cfg, api)
+	c, err := New(cfg)
 	require.NoError(b, err)
-	b.Cleanup(c.close)
+	b.Cleanup(c.Close)
 	orders := sync.Pool{New: func() any { // a worker's orders can be broken off, each by itself
 		ctx, cancel := context.WithCancel(b.Context())
 		b.Cleanup(cancel)
@@ -94,8 +95,8 @@ func oursBench(b *testing.B, api string, body []byte) func() error {
 	return func() error {
 		ctx := orders.Get().(context.Context)
 		defer orders.Put(ctx)
-		if x := c.post(ctx, "n", body, keyA, strings.Repeat("a", 64), ""); x.answer.Status != 200 {
-			return fmt.Errorf("%d %w", x.answer.Status, x.err)
+		if x := c.Post(ctx, Order{No: "n", Body: body, Key: keyA, Signature: strings.Repeat("a", 64)}); x.Answer.Status != 200 {
+			return fmt.Errorf("%d %w", x.Answer.Status, x.Err)
 		}
 		return nil
 	}
@@ -114,7 +115,7 @@ func fasthttpBench(b *testing.B, api string, body []byte) func() error {
 		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 		defer fasthttp.ReleaseRequest(req)
 		defer fasthttp.ReleaseResponse(resp)
-		req.SetRequestURI(api + orderPath)
+		req.SetRequestURI(api + "/v1/order/create")
 		req.Header.SetMethod(http.MethodPost)
 		req.Header.SetContentType("application/json")
 		req.Header.Set("X-API-Key", keyA)
@@ -134,7 +135,7 @@ func netBench(b *testing.B, api string, body []byte, two bool) func() error {
 	transport := &http.Transport{TLSClientConfig: benchTLS(), MaxIdleConns: 1 << 20, MaxIdleConnsPerHost: 1 << 20, ForceAttemptHTTP2: two, DisableCompression: true}
 	b.Cleanup(transport.CloseIdleConnections)
 	return func() error {
-		req, err := http.NewRequest(http.MethodPost, api+orderPath, bytes.NewReader(body))
+		req, err := http.NewRequest(http.MethodPost, api+"/v1/order/create", bytes.NewReader(body))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bufio"
@@ -76,7 +76,7 @@ func TestLongHeadersAreRead(t *testing.T) {
 		c := w.client(t, s.url(), nil)
 		for range 3 {
 			x, j := c.try(t)
-			require.NoError(t, x.err)
+			require.NoError(t, x.Err)
 			require.Equal(t, order.Accepted, j.Verdict)
 		}
 		require.EqualValues(t, 3, s.requests.Load())
@@ -92,11 +92,11 @@ func TestRequestIsBrokenOff(t *testing.T) {
 			cancel()
 			io.Copy(io.Discard, r) //nolint:errcheck // until the client hangs up
 		})
-		x := w.client(t, s.url(), nil).post(ctx, "n", tinyOrder, keyA, "abc", "")
-		require.Equal(t, PhaseSent, x.phase)
-		require.Equal(t, "no answer: interrupted", transportReason(x.phase, x.err))
-		x = w.client(t, s.url(), nil).post(ctx, "n", tinyOrder, keyA, "abc", "")
-		require.Equal(t, PhaseConnect, x.phase, "nothing leaves after that")
+		x := w.client(t, s.url(), nil).Post(ctx, tiny)
+		require.Equal(t, PhaseSent, x.Phase)
+		require.Equal(t, "no answer: interrupted", x.Reason())
+		x = w.client(t, s.url(), nil).Post(ctx, tiny)
+		require.Equal(t, PhaseConnect, x.Phase, "nothing leaves after that")
 		require.EqualValues(t, 1, s.requests.Load())
 	})
 }
@@ -108,9 +108,9 @@ func TestHeadersThatDoNotCome(t *testing.T) {
 			io.Copy(io.Discard, r) //nolint:errcheck // until the client hangs up
 		})
 		x, j := w.client(t, s.url(), func(c *Config) { c.RequestTimeout = 300 * time.Millisecond }).try(t)
-		require.Equal(t, PhaseSent, x.phase)
+		require.Equal(t, PhaseSent, x.Phase)
 		require.Equal(t, "no answer: timeout", j.Reason)
-		require.Less(t, x.ended.Sub(x.sent), 2*time.Second)
+		require.Less(t, x.Ended.Sub(x.Sent), 2*time.Second)
 	})
 }
 

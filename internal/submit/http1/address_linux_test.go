@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"context"
@@ -9,11 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/dns/dnsmessage"
-
-	"orderpost/internal/order"
 )
 
 // nameServer answers every question for an IPv4 address with the present one.
@@ -69,18 +66,9 @@ func TestABusyWorkerFollowsAnAddressThatChanges(t *testing.T) {
 	port := former.Addr().(*net.TCPAddr).Port
 	_, after := serveAt(t, fmt.Sprint("127.0.0.2:", port))
 
-	cfg := DefaultConfig(fmt.Sprintf("http://api.test:%d", port))
-	cfg.PlainHTTPHosts = []string{"api.test"}
-	s, err := New(cfg, Deps{Keys: StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, Log: zerolog.Nop()})
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	s.client.dialer.net = (&net.Dialer{Timeout: 5 * time.Second, Resolver: resolver}).DialContext
-	n := 0
-	post := func() {
-		n++
-		r := s.Submit(t.Context(), order.Submission{Order: newOrder(t, fmt.Sprint("n-", n))})
-		require.Equal(t, order.Accepted, r.Verdict, "%s %s", r.Reason, r.Error)
-	}
+	c := (&way{}).client(t, fmt.Sprintf("http://api.test:%d", port), nil)
+	c.dialer.net = (&net.Dialer{Timeout: 5 * time.Second, Resolver: resolver}).DialContext
+	post := func() { c.accepted(t) }
 	post()
 	post()
 	require.EqualValues(t, 2, before.Load())
@@ -88,7 +76,7 @@ func TestABusyWorkerFollowsAnAddressThatChanges(t *testing.T) {
 	address.Store(&[4]byte{127, 0, 0, 2})
 	post()
 	require.EqualValues(t, 3, before.Load(), "the connection is kept")
-	s.client.pool.age = 0 // it has become old
+	c.pool.age = 0 // it has become old
 	post()
 	require.EqualValues(t, 4, before.Load(), "the request on its way ends there")
 	post()

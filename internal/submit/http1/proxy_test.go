@@ -1,4 +1,4 @@
-package submit
+package http1
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 // behind is a client behind a proxy of its own.
-func behind(t *testing.T, scheme string, secure bool, base string) (*client, *testProxy) {
+func behind(t *testing.T, scheme string, secure bool, base string) (*Client, *testProxy) {
 	p := startProxy(t, scheme)
 	t.Setenv("HTTP_PROXY", p.url)
 	t.Setenv("HTTPS_PROXY", p.url)
@@ -35,7 +35,7 @@ func TestWhatAProxyIsShown(t *testing.T) {
 		c, p := behind(t, "http", secure, base)
 		c.accepted(t)
 		require.True(t, c.accepted(t).reused)
-		require.Equal(t, 200, c.get(context.Background(), keyA).answer.Status)
+		require.Equal(t, 200, c.Get(context.Background(), keyA).Answer.Status)
 		require.Len(t, p.asked, 1)
 		first := p.asked[0]
 		require.Equal(t, auth, first.Header.Get("Proxy-Authorization"))
@@ -71,13 +71,13 @@ func TestProxiesThatFail(t *testing.T) {
 			cl, p := behind(t, "http", true, base)
 			p.refuse = func(*http.Request) string { return c.answer }
 			x, j := cl.try(t)
-			require.Equal(t, PhaseConnect, x.phase)
+			require.Equal(t, PhaseConnect, x.Phase)
 			require.Equal(t, order.Retry, j.Verdict)
 			require.Equal(t, "proxy not reached", j.Reason)
-			require.Contains(t, detailOf(x.err), c.words)
-			require.Contains(t, detailOf(x.err), ": http://"+p.ln.Addr().String()+": ")
+			require.Contains(t, x.Detail(), c.words)
+			require.Contains(t, x.Detail(), ": http://"+p.ln.Addr().String()+": ")
 			for _, secret := range []string{"s3cret", "aHR0c", "\x1b"} {
-				require.NotContains(t, x.err.Error(), secret)
+				require.NotContains(t, x.Err.Error(), secret)
 			}
 		})
 	}
@@ -87,25 +87,37 @@ func TestAProxyThatIsNotThere(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "socks5"} {
 		t.Setenv("HTTPS_PROXY", scheme+"://"+proxyUser+"@127.0.0.1:1")
 		x, j := (&way{secure: true}).client(t, "https://example.com", nil).try(t)
-		require.Equal(t, PhaseConnect, x.phase)
+		require.Equal(t, PhaseConnect, x.Phase)
 		require.Equal(t, "proxy not reached", j.Reason)
-		require.Contains(t, x.err.Error(), "connection refused: is it right in HTTP_PROXY, HTTPS_PROXY, NO_PROXY?")
-		require.NotContains(t, x.err.Error(), "s3cret")
+		require.Contains(t, x.Err.Error(), "connection refused: is it right in HTTP_PROXY, HTTPS_PROXY, NO_PROXY?")
+		require.NotContains(t, x.Err.Error(), "s3cret")
 	}
+}
+
+func TestAProxyThatAnswersAnOrderIsNamed(t *testing.T) {
+	w := &way{proxy: "http"}
+	base := w.serve(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusProxyAuthRequired) })
+	c, p := behind(t, "http", false, base)
+	x, j := c.try(t)
+	require.Equal(t, 407, x.Answer.Status)
+	require.Equal(t, order.Retry, j.Verdict)
+	require.True(t, j.AtProxy)
+	require.Contains(t, c.ProxyAdvice(), "http://"+p.ln.Addr().String()+": put its credentials into HTTP_PROXY")
+	require.NotContains(t, c.ProxyAdvice(), "s3cret")
 }
 
 func TestProxySettings(t *testing.T) {
 	for value, words := range map[string]string{"ftp://user:s3cret@proxy:1": `scheme "ftp"`, "http://user:s3cret@[::1": "HTTPS_PROXY: is not a URL", "http://user:s3cret@": "not a URL",
 		"http://user:s3cret@proxy:70000": "HTTPS_PROXY: a port is a number from 1 to 65535"} {
 		t.Setenv("HTTPS_PROXY", value)
-		_, err := newClient(DefaultConfig("https://example.com"), "https://example.com")
+		_, err := New(testConfig("https://example.com"))
 		require.ErrorContains(t, err, words)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
 	t.Setenv("HTTPS_PROXY", "proxy.test:3128")
 	for base, proxied := range map[string]bool{"https://example.com": true, "https://127.0.0.1": false, "https://inside.test": false} {
 		t.Setenv("NO_PROXY", "inside.test")
-		c, err := newClient(DefaultConfig(base), base)
+		c, err := New(testConfig(base))
 		require.NoError(t, err)
 		require.Equal(t, proxied, c.dialer.proxy != nil, base)
 	}
@@ -119,9 +131,9 @@ func TestASilentProxy(t *testing.T) {
 	p.refuse = func(*http.Request) string { <-release; return "" }
 	cl.dialer.cfg.ConnectTimeout = 50 * time.Millisecond
 	x, j := cl.try(t)
-	require.Equal(t, PhaseConnect, x.phase)
+	require.Equal(t, PhaseConnect, x.Phase)
 	require.Equal(t, "proxy not reached", j.Reason)
-	require.ErrorIs(t, x.err, context.DeadlineExceeded)
+	require.ErrorIs(t, x.Err, context.DeadlineExceeded)
 }
 
 // The answer to CONNECT is read, and not a byte of what follows it.

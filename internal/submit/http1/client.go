@@ -1,0 +1,172 @@
+package http1
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// Config holds the API's addresses and the limits on requests.
+type Config struct {
+	Orders  *url.URL // where orders are posted to
+	Account *url.URL // of the account
+	CAFile  string   // PEM file of authorities to trust for the API, besides the system's; "" = none
+
+	ConnectTimeout time.Duration // name resolution and TCP connect of one request
+	TLSTimeout     time.Duration // TLS handshake of one request
+	RequestTimeout time.Duration // one request, from the dial to the last byte of the answer
+	IdleTimeout    time.Duration // how long an unused connection is kept
+
+	// AllHeaders says that answers need all of their headers, not only the usual ones.
+	AllHeaders bool
+	// OtherOrderNo reports whether the API answers with its own numbers under order_no.
+	// Another order_no is then no reason to close the connection. nil = it does not.
+	OtherOrderNo func() bool
+}
+
+// headerTimeout bounds the time from the request's last byte to the answer's headers. It
+// leaves a sixth of the request's time for the body.
+func (c *Config) headerTimeout() time.Duration { return c.RequestTimeout - c.RequestTimeout/6 }
+
+// userAgent is the User-Agent of every request.
+const userAgent = "orderpost"
+
+// Client sends requests to the API over HTTP/1.1, in clear or over TLS, one at a
+// time on each connection. fasthttp encodes and parses. The client manages the
+// connections and the order of the steps itself, so it knows how far each request
+// got, and sends none twice. Its methods are safe for concurrent use.
+type Client struct {
+	cfg    Config
+	heads  heads
+	dialer *dialer
+	pool   pool
+
+	cachedHeader atomic.Pointer[cachedHeader] // of the last answer with no other headers that matter
+}
+
+// New returns a client. It sends nothing. It fails if the file of authorities cannot be
+// read or the environment names a malformed proxy; the error names the setting.
+func New(cfg Config) (*Client, error) {
+	d, err := newDialer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, dialer: d, pool: pool{keep: cfg.IdleTimeout, age: longestUse},
+		heads: heads{order: d.head(http.MethodPost, cfg.Orders, userAgent), account: d.head(http.MethodGet, cfg.Account, userAgent)}}, nil
+}
+
+// Close closes the idle connections now, and the others when their request is over.
+func (c *Client) Close() { c.pool.close() }
+
+// Post sends one signed order at most once. It does not use o.Body after it returns.
+// The request ends after Config.RequestTimeout, and when ctx ends.
+//
+// If the answer names another order, or arrived before the request was sent, Post
+// closes the connection: the next answer on it might belong to another request, too.
+func (c *Client) Post(ctx context.Context, o Order) Exchange {
+	return c.do(ctx, &request{Order: o})
+}
+
+// Get asks for the account. The request has the key, but no signature and no body.
+func (c *Client) Get(ctx context.Context, key string) Exchange {
+	return c.do(ctx, &request{account: true, Order: Order{Key: key}})
+}
+
+// do sends one request on an idle connection, or on a new one if none is usable.
+func (c *Client) do(ctx context.Context, r *request) (x Exchange) {
+	x.Sent = time.Now()
+	defer func() { x.Ended = time.Now() }()
+	until := x.Sent.Add(c.cfg.RequestTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(until) {
+		until = d
+	}
+	if x.Err = ctx.Err(); x.Err != nil {
+		return x
+	}
+	conn := c.takeIdle(x.Sent)
+	if x.reused = conn != nil; !x.reused {
+		if conn, x.Err = c.dialer.dial(ctx, until); x.Err != nil {
+			x.Err = normalizeError(ctx, x.Err)
+			return x
+		}
+		if err := conn.checkIdle(x.Sent); err != nil {
+			conn.abort()
+			x.Phase, x.Err = PhaseSend, fmt.Errorf("on a new connection: %w", err)
+			return x
+		}
+	}
+	keep := c.exchange(ctx, conn, r, until, &x)
+	if !r.account {
+		x.Answer.Examine(r.No)
+		keep = keep && !x.Answer.Stray && (!x.Answer.AboutAnother(x.Answer.Status < 300) || c.cfg.OtherOrderNo != nil && c.cfg.OtherOrderNo())
+	}
+	if keep {
+		c.pool.put(conn)
+	} else {
+		conn.abort()
+	}
+	return x
+}
+
+// takeIdle returns a usable idle connection, or nil. It closes connections that are
+// too old, that the server closed, or that hold an unsolicited answer.
+func (c *Client) takeIdle(now time.Time) *conn {
+	for {
+		conn := c.pool.take()
+		if conn == nil {
+			return nil
+		}
+		if now.Sub(conn.used) < c.cfg.IdleTimeout && conn.checkIdle(now) == nil {
+			return conn
+		}
+		conn.abort()
+	}
+}
+
+// exchange sends the request and reads the answer. It reports whether the connection
+// can be used again.
+func (c *Client) exchange(ctx context.Context, conn *conn, r *request, until time.Time, x *Exchange) (keep bool) {
+	conn.requests++
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() { _ = conn.Conn.SetDeadline(pastDeadline) })
+	}
+	defer func() {
+		if !stop() { // the request was canceled, or is being canceled
+			keep = false
+		}
+		if x.Err != nil {
+			x.Err = normalizeError(ctx, x.Err)
+		}
+	}()
+	written, came := conn.socket.written, conn.socket.read
+	err, late := c.send(ctx, conn, r, until)
+	switch {
+	case err != nil && conn.socket.written == written:
+		x.Phase, x.Err = PhaseSend, err
+		return false
+	case err != nil:
+		x.Phase, x.Err = PhaseSent, err
+		return false
+	case late != nil:
+		x.Phase, x.Err = PhaseSent, late
+		return false
+	}
+	return c.read(ctx, conn, came, until, x)
+}
+
+func (c *Client) send(ctx context.Context, conn *conn, r *request, until time.Time) (err, late error) {
+	buf := requestBuffers.Get().(*[]byte)
+	text, err := c.heads.append((*buf)[:0], r)
+	if err == nil {
+		err, late = conn.send(ctx, text, c.cfg.headerTimeout(), until)
+	}
+	if cap(text) <= maxKeptBuffer {
+		*buf = text
+		requestBuffers.Put(buf)
+	}
+	return err, late
+}

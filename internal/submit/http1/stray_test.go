@@ -1,0 +1,114 @@
+package http1
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
+)
+
+// A stray acceptance of another order lies on a kept connection behind each
+// refusal. None of the refused orders may be recorded as accepted.
+func TestStrayAcceptancesAreNobodys(t *testing.T) {
+	for _, stray := range []string{`{"data":{"order_no":"OTHER"}}`, `{"code":0}`} {
+		eachScheme(t, func(t *testing.T, w *way) {
+			t.Run(stray, func(t *testing.T) {
+				late := strings.Contains(stray, "OTHER") // only its number tells that one which comes late
+				s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+					for s.read(r) {
+						refusal := "HTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\n{}"
+						extra := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(stray), stray)
+						if late && s.requests.Load()%2 == 0 {
+							io.WriteString(conn, extra+refusal)
+						} else {
+							io.WriteString(conn, refusal+extra)
+						}
+					}
+				})
+				c := w.client(t, s.url(), nil)
+				evidence := answer.NewEvidence(zerolog.Nop())
+				var wg sync.WaitGroup
+				for range 100 {
+					wg.Go(func() {
+						for range 5 {
+							x, j := c.try(t)
+							evidence.Weigh(&x.Answer, &j)
+							assert.NotEqual(t, order.Accepted, j.Verdict, j.Reason)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// Of two answers to one request, either may be another request's: not even a refusal is believed.
+func TestARefusalWithAnAnswerBehindItIsInDoubt(t *testing.T) {
+	for _, status := range []string{"400 X", "429 X"} {
+		eachWay(t, func(t *testing.T, w *way) {
+			s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+				for s.read(r) {
+					io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+				}
+			})
+			x, j := w.client(t, s.url(), nil).try(t)
+			answer.NewEvidence(zerolog.Nop()).Weigh(&x.Answer, &j)
+			require.Equal(t, order.Unsure, j.Verdict, j.Reason)
+		})
+	}
+}
+
+func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
+	eachWay(t, func(t *testing.T, w *way) {
+		s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+			for s.read(r) {
+				body := `{"data":{"order_no":"OTHER-1"}}`
+				if s.requests.Load() > 2 {
+					body = `{"data":{"order_no":"n"}}`
+				}
+				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			}
+		})
+		c := w.client(t, s.url(), nil)
+		for _, reused := range []bool{false, false, false, true} {
+			x, _ := c.try(t)
+			require.NoError(t, x.Err)
+			require.Equal(t, reused, x.reused)
+		}
+		require.EqualValues(t, 4, s.requests.Load())
+	})
+}
+
+func TestAnAPIWithItsOwnNumbersKeepsItsConnections(t *testing.T) {
+	s := (&way{}).raw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n"+`{"order_no":"OTHER-1"}`))
+	c := (&way{}).client(t, s.url(), func(c *Config) { c.OtherOrderNo = func() bool { return true } })
+	for _, reused := range []bool{false, true} {
+		x, _ := c.try(t)
+		require.NoError(t, x.Err)
+		require.Equal(t, reused, x.reused)
+	}
+}
+
+func TestStatusThatIsNone(t *testing.T) {
+	for _, status := range []string{"000", "0", "099", "-20", "2", "20x", "2000"} {
+		eachWay(t, func(t *testing.T, w *way) {
+			s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+				s.read(r)
+				io.WriteString(conn, "HTTP/1.1 "+status+" OK\r\nContent-Length: 10\r\n\r\n{\"code\":0}")
+			})
+			_, j := w.client(t, s.url(), nil).try(t)
+			require.Equal(t, order.Unsure, j.Verdict, "%s: %s", status, j.Reason)
+		})
+	}
+}
