@@ -13,24 +13,6 @@ import (
 	"orderpost/internal/submit/answer"
 )
 
-// Create, drop the answer, then refuse: nobody knows.
-func TestDoubtIsSticky(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c call) reply {
-			if c.n == 1 {
-				return reply{err: errReset} // created, but nobody hears
-			}
-			return reply{status: 422}
-		}, nil)
-		rep := r.one("n")
-		require.Equal(t, order.EndAnswer, rep.End)
-		require.Equal(t, order.Rejected, rep.Verdict)
-		require.True(t, rep.History.Unsure)
-		require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{FirstProven: true}).Outcome)
-		require.Equal(t, []order.Verdict{order.Unsure, order.Rejected}, verdicts(rep))
-	})
-}
-
 func verdicts(rep order.Report) (v []order.Verdict) {
 	for _, a := range rep.Trail {
 		v = append(v, a.Verdict)

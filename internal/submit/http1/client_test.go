@@ -192,18 +192,6 @@ func testDropOnAKeptConnectionIsNotRepeated(t *testing.T, w *way) {
 	require.EqualValues(t, 2, s.requests.Load())
 }
 
-func TestServerThatClosesBeforeReading(t *testing.T) {
-	eachWay(t, testServerThatClosesBeforeReading)
-}
-
-func testServerThatClosesBeforeReading(t *testing.T, w *way) {
-	s := w.raw(t, func(_ *rawServer, _ int, conn net.Conn, _ *bufio.Reader) {
-		lingerless(conn)
-	})
-	_, j := w.client(t, s.url(), nil).try(t)
-	require.Contains(t, []order.Verdict{order.Retry, order.Unsure}, j.Verdict, "as far as can be known")
-}
-
 func TestHostileAnswers(t *testing.T) { eachWay(t, testHostileAnswers) }
 
 func testHostileAnswers(t *testing.T, w *way) {
