@@ -43,7 +43,8 @@ var mayImport = map[string][]string{
 	"internal/queue/embedded":       {"internal/durable"},
 	"internal/queue/netcut":         {},
 	"internal/queue/smalldisk":      {},
-	"internal/queue/bitrot":         {}, // for tests alone
+	"internal/queue/bitrot":         {},                                                                                 // for tests alone
+	"internal/queue/queuetest":      {"internal/order", "internal/settle", "internal/queue", "internal/queue/embedded"}, // for tests alone
 	"internal/sandbox":              {},
 	"internal/sign":                 {"internal/order"},
 	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/http1", "internal/submit/answer", "internal/planted", "internal/orderschema"},
@@ -56,6 +57,7 @@ var mayImport = map[string][]string{
 	"internal/settle":               {"internal/order", "internal/planted"},
 	"internal/settle/storecontract": {"internal/order", "internal/settle"}, // for tests alone
 	"internal/queue":                {"internal/endpoint", "internal/order", "internal/settle"},
+	"internal/fleet/fleettest":      {"internal/order", "internal/settle", "internal/queue", "internal/fleet"}, // for tests alone
 	"internal/fleet":                {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
 	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/xlsx", "internal/orderschema"},
 	"internal/xlsx":                 {},
@@ -96,6 +98,7 @@ func isMain(pkg string) bool { return strings.HasPrefix(strings.TrimPrefix(pkg, 
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "internal/contract/producer",
 		"internal/queue/bitrot", // it asks a server what its own store holds
+		"internal/queue/queuetest",
 		"proof/bench",           // a cluster whose leaders are the same in each trial
 		"proof/bench/contender", // the worker that others write
 		"proof/powercut",        // it reads what a broker kept
