@@ -16,7 +16,7 @@ func TestR2AnUnreadableRecordHoldsItsOwnOrderOnly(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
 	for no, junk := range map[string]string{"A-1": "not JSON", "A-2": `{"order_no":"A-2","outcome":"teleported"}`} {
-		_, err := jetStream(t, s).Publish(t.Context(), "orders.results."+no, []byte(junk))
+		_, err := s.JetStream(t).Publish(t.Context(), "orders.results."+no, []byte(junk))
 		require.NoError(t, err)
 	}
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"))

@@ -8,14 +8,14 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
 // forgetCounts resets the broker's delivery counts, as a SIGKILL does.
-func forgetCounts(t *testing.T, s *embedded.Server) {
+func forgetCounts(t *testing.T, s *queuetest.Broker) {
 	t.Helper()
-	require.NoError(t, jetStream(t, s).DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	require.NoError(t, s.JetStream(t).DeleteConsumer(t.Context(), "ORDERS", "workers"))
 }
 
 // R3: after a SIGKILL of the broker, every intent comes back as a first
@@ -82,7 +82,7 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
 	pull(t, a, 2)
-	js := jetStream(t, s)
+	js := s.JetStream(t)
 	stream, err := js.Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS"))
@@ -102,7 +102,7 @@ func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	attempting(t, a, pull(t, a, 1)[0])
-	stream, err := jetStream(t, s).Stream(t.Context(), "ORDERS")
+	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
 	publish(t, a, correction("i2"))
@@ -120,7 +120,7 @@ func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = shortAckWait })
 	publish(t, q, intent("A-1", "i1"))
-	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "KV_ORDERPOST"))
+	require.NoError(t, s.JetStream(t).DeleteStream(t.Context(), "KV_ORDERPOST"))
 	q.Worker.ExportHighWaterRead()
 	ctx := t.Context()
 	var got []*settle.Delivery

@@ -98,7 +98,7 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 	}
 
 	// The last record is about another order and unreadable. It is a barrier nevertheless.
-	_, err := jetStream(t, s).Publish(t.Context(), "orders.results.A-4", []byte("not JSON"))
+	_, err := s.JetStream(t).Publish(t.Context(), "orders.results.A-4", []byte("not JSON"))
 	require.NoError(t, err)
 	r := &replicas{behind: 1}
 	require.Equal(t, want, check(r))
@@ -118,7 +118,7 @@ func TestR2AnUnreadableRecordInABatchIsNotWrittenOver(t *testing.T) {
 	q := openQueue(t, s, "a")
 	r := &replicas{Store: q.Ledger.ExportStore()}
 	q.Ledger.ExportSetStore(r)
-	_, err := jetStream(t, s).Publish(t.Context(), "orders.results.A-1", []byte("not JSON"))
+	_, err := s.JetStream(t).Publish(t.Context(), "orders.results.A-1", []byte("not JSON"))
 	require.NoError(t, err)
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
 	ds := pull(t, q, 2)

@@ -32,7 +32,7 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	got := letterOf(t, q, "A-1")
 	require.Equal(t, second.Body, got.Body)
 	require.Equal(t, "i1", got.Earlier[0].IntentID)
-	info, err := jetStream(t, s).Stream(t.Context(), "ORDERS_DEAD")
+	info, err := s.JetStream(t).Stream(t.Context(), "ORDERS_DEAD")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
 }

@@ -13,7 +13,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
@@ -139,9 +138,7 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 		for kind := range 4 {
 			restarted, whole := kind&1 != 0, kind&2 != 0
 			t.Run(fmt.Sprintf("%s, broker restarted: %t, whole: %t", name, restarted, whole), func(t *testing.T) {
-				cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
-				s, err := embedded.Start(cfg)
-				require.NoError(t, err)
+				s := startBroker(t)
 				q := openQueue(t, s, "w1")
 				moveCut(t, q, wait(t, q, intent("A-1", "march:1")))
 				meanwhile(t, q)
@@ -150,11 +147,9 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 				if restarted { // it has forgotten the IDs of what left the stream
 					q.Close()
 					s.Stop()
-					s, err = embedded.Start(cfg)
-					require.NoError(t, err)
+					s.Restart(t)
 					q = openQueue(t, s, "w2")
 				}
-				t.Cleanup(s.Stop)
 				ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: waiting(t, q), Whole: whole})
 				require.NoError(t, err)
 				require.Equal(t, []settle.Move{settle.MovedBefore}, ends)

@@ -193,7 +193,7 @@ func TestReplayRefusals(t *testing.T) {
 	settleAs(t, q, d, report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 
-	js := jetStream(t, s)
+	js := s.JetStream(t)
 	_, err := js.Publish(t.Context(), "orders.new.foreign", body("someone-else"))
 	require.NoError(t, err)
 	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
@@ -338,7 +338,7 @@ func TestReplayOfALostResult(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	stream, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
+	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.NoError(t, stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq))
 	require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{}))
