@@ -69,7 +69,7 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 	_, err = q.Store().PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
 	require.NoError(t, err)
 	deadLetter(t, q, "A-3")
-	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
+	results, err := s.JetStream(t).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	entry, err = q.Ledger.Lookup(t.Context(), "A-3")
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package books
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -39,64 +39,6 @@ func waits(t *testing.T, q *queue.Queue, batch string) int {
 	return int(n)
 }
 
-func balanced(t *testing.T, q *queue.Queue) *AuditResult {
-	t.Helper()
-	a, err := Audit(t.Context(), q)
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), "%+v", a)
-	return a
-}
-
-// obeys plays a worker that feeds: it knows the cancellations, moves what it may withdraw in
-// the waiting room, and settles what it is given. It posts nothing. It ends with the test.
-func obeys(t *testing.T, q *queue.Queue) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	control := fleet.New(q)
-	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
-		return order.Report{End: order.EndHandBack, History: s.History}
-	}})
-	step := func() {
-		view, err := control.Read(ctx)
-		if err != nil {
-			return
-		}
-		q.Ledger.SetCancellations(view.Cancelled)
-		_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
-		list, err := q.Waiting.All(ctx)
-		if err != nil {
-			return
-		}
-		for _, w := range list {
-			page, _, err := q.Waiting.Page(ctx, w.Subject, 0, w.Count)
-			if upTo := view.Cancelled; err == nil && upTo.CoversOf(w.Import) > 0 {
-				_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: page, Whole: true})
-			}
-		}
-		for _, m := range view.Cancelled.Marks {
-			for _, seq := range m.Found {
-				if in, err := q.Store().WaitingAt(ctx, seq); err == nil && in != nil {
-					_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{in}})
-				}
-			}
-		}
-		_ = q.Pull(ctx, 50, 10*time.Millisecond, func(ds []*settle.Delivery) {
-			for _, d := range ds {
-				handler.Handle(ctx, ctx, d, nil)
-			}
-		})
-		_ = q.Trimmer.Trim(ctx)
-		_ = RetireCancellations(ctx, q)
-	}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ctx.Err() == nil {
-			step()
-		}
-	})
-	t.Cleanup(func() { cancel(); done.Wait() })
-}
-
 // marksOf returns the cancellations that are stored.
 func marksOf(t *testing.T, q *queue.Queue) []settle.Cancellation {
 	t.Helper()
@@ -123,8 +65,7 @@ func TestWhatWaitsOfNoImportIsWithdrawn(t *testing.T) {
 	would, err := WouldCancelBatch(t.Context(), q, settle.NoImport)
 	require.NoError(t, err)
 	require.Equal(t, Cancelled{Withdrawn: 2}, would)
-	obeys(t, openQueue(t, s, "w1"))
-	require.Eventually(t, func() bool { return present(t, q) }, time.Minute, time.Millisecond)
+	fleettest.Held(t, openQueue(t, s, "w1"), RetireCancellations)
 	c, err := CancelBatch(t.Context(), q, settle.NoImport, "anna")
 	require.NoError(t, err)
 	require.Equal(t, Cancelled{Withdrawn: 2}, c)
@@ -144,13 +85,12 @@ func TestWhatWaitsIsWithdrawn(t *testing.T) {
 	would, err := WouldCancelBatch(t.Context(), q, "march")
 	require.NoError(t, err)
 	require.Equal(t, Cancelled{Withdrawn: 300}, would)
-	obeys(t, openQueue(t, s, "w1"))
-	require.Eventually(t, func() bool { return present(t, q) }, time.Minute, time.Millisecond)
+	fleettest.Held(t, openQueue(t, s, "w1"), RetireCancellations)
 	c, err := CancelBatch(t.Context(), q, "march", "anna")
 	require.NoError(t, err)
 	require.Equal(t, Cancelled{Withdrawn: 300}, c)
 	require.Equal(t, []int{0, 3}, []int{waits(t, q, "march"), waits(t, q, "april")})
-	a := balanced(t, q)
+	a := requireBalanced(t, q)
 	require.Equal(t, []uint64{0, 0, 300, 3}, []uint64{a.Intents, a.Settled, a.Outcomes["cancelled"], a.Waiting})
 	entry, err := q.Ledger.Lookup(t.Context(), "march-1")
 	require.NoError(t, err)
@@ -163,13 +103,6 @@ func TestWhatWaitsIsWithdrawn(t *testing.T) {
 	require.Equal(t, Cancelled{Withdrawn: 1}, c)
 	require.Equal(t, 2, waits(t, q, "april"), "the others of the import go on")
 	require.Eventually(t, func() bool { return len(marksOf(t, q)) == 0 }, time.Minute, time.Millisecond, "marks that cover nothing go")
-}
-
-// present reports whether a worker is.
-func present(t *testing.T, q *queue.Queue) bool {
-	view, err := fleet.New(q).Look(t.Context())
-	require.NoError(t, err)
-	return len(view.Present()) > 0
 }
 
 // What is in the queue is settled by the worker that is given it. What an attempt may have
@@ -189,8 +122,7 @@ func TestWhatIsQueuedIsWithdrawn(t *testing.T) {
 		no := fmt.Sprint("A-", i)
 		publish(t, q, settle.Intent{OrderNo: no, Body: body(no), ID: "march:" + no, Batch: "march"})
 	}
-	obeys(t, w)
-	require.Eventually(t, func() bool { return present(t, q) }, time.Minute, time.Millisecond)
+	fleettest.Held(t, w, RetireCancellations)
 	would, err := WouldCancelBatch(t.Context(), q, "march")
 	require.NoError(t, err)
 	require.Equal(t, Cancelled{Withdrawn: 20, Started: 1}, would)
@@ -214,7 +146,7 @@ func TestACancellationWithoutAWorkerStands(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, i.CancelledAt.IsZero(), "a run that is under way stops")
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:again", Batch: "march"})
-	obeys(t, openQueue(t, s, "w1"))
+	fleettest.Held(t, openQueue(t, s, "w1"), RetireCancellations)
 	require.Eventually(t, func() bool {
 		a, err := Audit(t.Context(), q)
 		require.NoError(t, err)
@@ -232,8 +164,7 @@ func TestAnImportThatIsOverIsNotCancelled(t *testing.T) {
 	q := openQueue(t, s, "anna")
 	waitIn(t, q, "march", 4)
 	require.NoError(t, SaveImport(t.Context(), q, &Import{Batch: "march", Rows: 5, Done: 4}))
-	obeys(t, openQueue(t, s, "w1"))
-	require.Eventually(t, func() bool { return present(t, q) }, time.Minute, time.Millisecond)
+	fleettest.Held(t, openQueue(t, s, "w1"), RetireCancellations)
 	now := func() *Import {
 		t.Helper()
 		i, err := ReadImport(t.Context(), q, "march")

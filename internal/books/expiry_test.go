@@ -21,7 +21,7 @@ func TestBooksThatAreOlderThanTheirResults(t *testing.T) {
 		require.NoError(t, err)
 		return a
 	}
-	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
+	results, err := s.JetStream(t).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	expire := func(no string) { require.NoError(t, results.DeleteMsg(t.Context(), lookup(t, q, no).Seq)) }
 
@@ -72,7 +72,7 @@ func TestAnAuditReadsTheWorkersRetention(t *testing.T) {
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	requireDrained(t, q)
-	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
+	results, err := s.JetStream(t).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.NoError(t, results.DeleteMsg(t.Context(), lookup(t, q, "done").Seq))
 	l := newAuditor(q, 1000*time.Hour)

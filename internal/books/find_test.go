@@ -15,7 +15,7 @@ import (
 func TestFindWhatCameByAWrongSubject(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
-	js := jetStream(t, s)
+	js := s.JetStream(t)
 	for i, token := range []string{"a%2eb", "\u00e9", "\xe9"} {
 		_, err := js.Publish(t.Context(), "orders.new."+token, fmt.Appendf(nil, `{"order_no":"a.b","timeout":30,"n":%d}`, i))
 		require.NoError(t, err)

@@ -13,7 +13,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
@@ -121,15 +120,7 @@ func settleSome(t *testing.T, q *queue.Queue, rnd *rand.Rand, n int) {
 // TestTheIndexFollowsTheLetters: after random replays, drops, resolutions and new
 // letters the index is what a listing shows, also after the broker was restarted.
 func TestTheIndexFollowsTheLetters(t *testing.T) {
-	dir := t.TempDir()
-	var s *embedded.Server
-	start := func(listen string) {
-		var err error
-		s, err = embedded.Start(embedded.Config{Dir: dir, Listen: listen, NoSync: true})
-		require.NoError(t, err)
-	}
-	start("127.0.0.1:0")
-	t.Cleanup(func() { s.Stop() })
+	s := startBroker(t)
 	q := openQueue(t, s, "w1")
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -175,11 +166,10 @@ func TestTheIndexFollowsTheLetters(t *testing.T) {
 		nos = append(nos, no)
 		file(t, q, rnd, no)
 		if round == 7 {
-			address := strings.TrimPrefix(s.URL, "nats://")
 			s.Stop()
 			_, err := x.Follow(t.Context(), time.Second)
 			require.Error(t, err)
-			start(address)
+			s.Restart(t)
 			require.Eventually(t, q.Conn.Connected, time.Minute, 5*time.Millisecond)
 		}
 		requireIndexed(t, x)
@@ -188,7 +178,7 @@ func TestTheIndexFollowsTheLetters(t *testing.T) {
 	requireIndexed(t, fresh)
 	require.Equal(t, indexed(x), indexed(fresh))
 
-	js := jetStream(t, s) // another stream under the same name
+	js := s.JetStream(t) // another stream under the same name
 	stream, err := js.Stream(t.Context(), "ORDERS_DEAD")
 	require.NoError(t, err)
 	config := stream.CachedInfo().Config

@@ -43,7 +43,7 @@ func rewrite(t *testing.T, js jetstream.JetStream, stream, subject string, chang
 // does not know are read, counted and worked off as if these were not there.
 func TestRecordsOfANewerVersion(t *testing.T) {
 	s := startBroker(t)
-	q, js := openQueue(t, s, "a"), jetStream(t, s)
+	q, js := openQueue(t, s, "a"), s.JetStream(t)
 	nos := []string{"resolve", "drop", "replay", "correct", "leave"}
 	for _, no := range nos {
 		publish(t, q, intent(no, "i:"+no))
@@ -94,7 +94,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 // TestLettersOfAnUnknownKind are named and left alone.
 func TestLettersOfAnUnknownKind(t *testing.T) {
 	s := startBroker(t)
-	q, js := openQueue(t, s, "a"), jetStream(t, s)
+	q, js := openQueue(t, s, "a"), s.JetStream(t)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	settleAs(t, q, d, report(order.Rejected, d.History))

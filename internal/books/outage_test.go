@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -104,18 +104,14 @@ func openCommand(t *testing.T, dir string, wait time.Duration, tell func(string)
 		end, err := embedded.ReadEndpoint(dir)
 		return end.URL, end.Token, err
 	}
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
+	return queuetest.Connect(t, cfg)
 }
 
 // TestBooksAreReadThroughAnOutage: each request begins without a broker, and ends
 // when that is back, or when its time is up.
 func TestBooksAreReadThroughAnOutage(t *testing.T) {
 	dir := t.TempDir()
-	start := func() *embedded.Server { return startBroker(t, func(c *embedded.Config) { c.Dir = dir }) }
-	first := start()
+	first := startBroker(t, func(c *embedded.Config) { c.Dir = dir })
 	w := openQueue(t, first, "w1")
 	deadLetter(t, w, "R-1")
 	publish(t, w, intent("P-1", "p:1"), intent("P-2", "p:2"))
@@ -134,7 +130,7 @@ func TestBooksAreReadThroughAnOutage(t *testing.T) {
 	done := make(chan []error)
 	go func() { done <- askAll(t, q) }()
 	<-waiting
-	start()
+	first.Restart(t)
 	for i, err := range <-done {
 		require.NoError(t, err, requests[i].name)
 	}

@@ -31,7 +31,7 @@ func TestOrderStatuses(t *testing.T) {
 		p, err := q.Ledger.IsPending(t.Context(), numbers[9])
 		return err == nil && !p
 	}, waitForBroker, tickOfBroker)
-	_, err := jetStream(t, s).Publish(t.Context(), "orders.results."+order.Token(numbers[pageful+49]), []byte(`{"outcome":"from the future"}`))
+	_, err := s.JetStream(t).Publish(t.Context(), "orders.results."+order.Token(numbers[pageful+49]), []byte(`{"outcome":"from the future"}`))
 	require.NoError(t, err)
 
 	got, err := OrderStatuses(t.Context(), q, numbers)

@@ -11,6 +11,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -23,12 +24,9 @@ type keptBroker struct {
 	kept string // copy of the intents' message files
 }
 
-func (k *keptBroker) start() *embedded.Server {
+func (k *keptBroker) start() *queuetest.Broker {
 	k.t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: k.dir, Listen: "127.0.0.1:0"})
-	require.NoError(k.t, err)
-	k.t.Cleanup(s.Stop)
-	return s
+	return startBroker(k.t, func(c *embedded.Config) { c.Dir, c.NoSync = k.dir, false })
 }
 
 func (k *keptBroker) files() string {
@@ -54,7 +52,7 @@ func (k *keptBroker) putBack() {
 
 // left brings an intent to the state in which the broker has its acknowledgement
 // and the message, and returns a queue on it. done has the intent acknowledged.
-func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue.Queue, *embedded.Server) {
+func (k *keptBroker) left(done func(q *queue.Queue, s *queuetest.Broker)) (*queue.Queue, *queuetest.Broker) {
 	k.t.Helper()
 	s := k.start()
 	q := openQueue(k.t, s, "a")
@@ -79,16 +77,16 @@ func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue
 }
 
 // accept settles the intent as a worker does.
-func (k *keptBroker) accept(q *queue.Queue, _ *embedded.Server) {
+func (k *keptBroker) accept(q *queue.Queue, _ *queuetest.Broker) {
 	k.t.Helper()
 	d := pull(k.t, q, 1)[0]
 	settleAs(k.t, q, d, report(order.Accepted, d.History))
 }
 
 // acknowledge takes the intent away without an outcome, as no worker does.
-func (k *keptBroker) acknowledge(_ *queue.Queue, s *embedded.Server) {
+func (k *keptBroker) acknowledge(_ *queue.Queue, s *queuetest.Broker) {
 	k.t.Helper()
-	consumer, err := jetStream(k.t, s).Consumer(k.t.Context(), "ORDERS", "workers")
+	consumer, err := s.JetStream(k.t).Consumer(k.t.Context(), "ORDERS", "workers")
 	require.NoError(k.t, err)
 	msg, err := consumer.Next()
 	require.NoError(k.t, err)
@@ -160,7 +158,7 @@ func TestR14AStrandedIntentIsNamedAndStays(t *testing.T) {
 	require.Equal(t, "L-1", a.Offenders[0].OrderNo)
 	require.Contains(t, a.Offenders[0].Problem, "deliver it to nobody")
 
-	require.NoError(t, jetStream(t, s).DeleteConsumer(t.Context(), "ORDERS", "workers")) // as it says
+	require.NoError(t, s.JetStream(t).DeleteConsumer(t.Context(), "ORDERS", "workers")) // as it says
 	q = openQueue(t, s, "c")
 	require.Equal(t, settle.WorkSubmit, pull(t, q, 1)[0].Work)
 }
