@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -23,11 +23,7 @@ func BenchmarkSubmit(b *testing.B) {
 		name := map[bool]string{false: "memory", true: "fsync"}[sync]
 		b.Run(name+"/bare", func(b *testing.B) {
 			r := benchRig(b, sync)
-			nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
-			require.NoError(b, err)
-			defer nc.Close()
-			js, err := jetstream.New(nc)
-			require.NoError(b, err)
+			js := r.broker.JetStream(b)
 			at64(b, func(i int64) error {
 				no := fmt.Sprintf("N-%d", i)
 				msg := &nats.Msg{Subject: "orders.new." + no, Data: body(no, "1"), Header: nats.Header{"Nats-Msg-Id": {no}}}
@@ -62,11 +58,7 @@ func BenchmarkSubmit(b *testing.B) {
 }
 
 func benchRig(b *testing.B, sync bool) *rig {
-	s := startBroker(b, func(c *embedded.Config) { c.NoSync = !sync })
-	r := &rig{t: b, broker: s, worker: connect(b, s, asWorker)}
-	r.Door = New(connect(b, s), nil)
-	b.Cleanup(r.Door.Close)
-	return r
+	return newRigOn(b, queuetest.Start(b, func(c *embedded.Config) { c.NoSync = !sync }))
 }
 
 // at64 runs do b.N times by 64 callers.

@@ -3,50 +3,16 @@ package door
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/settle"
 )
-
-// obeys plays a worker of the fleet that knows the cancellations, until the test ends.
-func (r *rig) obeys() {
-	ctx, cancel := context.WithCancel(context.Background())
-	control := fleet.New(r.worker)
-	h := settle.NewHandler(r.worker.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
-		return order.Report{End: order.EndHandBack, History: s.History}
-	}})
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ctx.Err() == nil {
-			view, err := control.Read(ctx)
-			if err != nil {
-				continue
-			}
-			r.worker.Ledger.SetCancellations(view.Cancelled)
-			_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
-			_ = r.worker.Pull(ctx, 1, 10*time.Millisecond, func(ds []*settle.Delivery) {
-				for _, d := range ds {
-					if view.Cancelled.Version > 0 {
-						h.Handle(ctx, ctx, d, nil)
-					} else {
-						_ = r.worker.Worker.HandBack(ctx, d, 0)
-					}
-				}
-			})
-			_ = r.worker.Trimmer.Trim(ctx)
-			_ = books.RetireCancellations(ctx, r.worker)
-		}
-	})
-	r.t.Cleanup(func() { cancel(); done.Wait() })
-}
 
 // TestASubmissionIsWithdrawn, once, and the journal says by whom.
 func TestASubmissionIsWithdrawn(t *testing.T) {
@@ -55,7 +21,7 @@ func TestASubmissionIsWithdrawn(t *testing.T) {
 	r.submit(one("A", "s1"), Stored)
 	_, err := r.Cancel(t.Context(), "A", "s2", "shop")
 	require.ErrorIs(t, err, ErrUnknownOrder, "somebody else's")
-	r.obeys()
+	fleettest.Held(t, r.worker, books.RetireCancellations)
 	for range 2 { // the second finds what became of it
 		o, err := r.Cancel(t.Context(), "A", "s1", "shop")
 		require.NoError(t, err)

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/queuetest"
 )
 
 // TestARightThatIsMissing is told as what it is, and not as an answer that did not come:
@@ -29,12 +30,9 @@ func TestARightThatIsMissing(t *testing.T) {
 		cfg := queue.DefaultConfig()
 		cfg.URL, cfg.Name = "nats://"+user+":pw@"+ns.Addr().String(), user
 		change(&cfg)
-		q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-		require.NoError(t, err)
-		t.Cleanup(q.Close)
-		return q
+		return queuetest.Connect(t, cfg)
 	}
-	worker := connect("worker", asWorker)
+	worker := connect("worker", func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })
 	q := connect("shop", func(cfg *queue.Config) { cfg.BrokerWait = time.Hour })
 	d := New(q, nil)
 	t.Cleanup(d.Close)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue/queuetest"
 )
 
 // TestAnOrderComesInAndItsOutcomeComesBack: stored once, the same on repetition, pending,
@@ -13,7 +14,7 @@ import (
 func TestAnOrderComesInAndItsOutcomeComesBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.trim()
+	queuetest.Trimming(t, r.worker)
 	got := r.submit(one("A 1", "s1"), Stored)
 	require.Equal(t, Receipt{OrderNo: "A 1", ID: "s1", Status: Stored}, got)
 	r.submit(one("A 1", "s1"), Same)

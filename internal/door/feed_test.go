@@ -11,6 +11,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/queuetest"
 )
 
 // collect reads outcomes from a position until n are there, and returns them as words.
@@ -31,7 +32,7 @@ func (r *rig) collect(after uint64, n int) (got []string, last uint64) {
 func TestTheFeedGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.trim()
+	queuetest.Trimming(t, r.worker)
 	r.submit(one("A", "a1"), Stored)
 	r.answer(1, order.Accepted)
 	r.submit(one("B", "b1"), Stored)

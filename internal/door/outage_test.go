@@ -2,7 +2,6 @@ package door
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,33 +9,18 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 )
 
-// newRestartRig is newRig with a broker that a test stops, and starts again at the same address.
-// Requests of the door wait for it as long as wait says.
-func newRestartRig(t *testing.T, wait time.Duration) (r *rig, restart func()) {
-	t.Helper()
-	var cfg embedded.Config
-	s := startBroker(t, func(c *embedded.Config) { cfg = *c })
-	cfg.Listen = strings.TrimPrefix(s.URL, "nats://")
-	r = &rig{t: t, broker: s, worker: connect(t, s, asWorker)}
-	r.Door = New(connect(t, s, func(c *queue.Config) { c.BrokerWait = wait }), nil)
-	t.Cleanup(r.Door.Close)
-	return r, func() {
-		t.Helper()
-		again, err := embedded.Start(cfg)
-		require.NoError(t, err)
-		r.broker = again
-		t.Cleanup(again.Stop)
-	}
+// waiting has requests of the door wait for the broker.
+func waiting(wait time.Duration) func(*queue.Config) {
+	return func(c *queue.Config) { c.BrokerWait = wait }
 }
 
 // TestWhatIsAskedInAnOutage: a wait goes on until the broker is back, and an error tells nothing of
 // what was stored before.
 func TestWhatIsAskedInAnOutage(t *testing.T) {
 	t.Parallel()
-	r, restart := newRestartRig(t, time.Millisecond)
+	r := newRig(t, waiting(time.Millisecond))
 	r.submit(one("A", "s1"), Stored)
 	r.answer(1, order.Accepted)
 	_, err := r.Wait(t.Context(), "A", "s1") // what follows the results is up
@@ -51,7 +35,7 @@ func TestWhatIsAskedInAnOutage(t *testing.T) {
 	defer cancel()
 	_, err = r.Wait(short, "A", "s1")
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it does not give up before")
-	restart()
+	r.broker.Restart(t)
 	o, err := r.Wait(t.Context(), "A", "s1")
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeAccepted, o.Outcome)
@@ -62,7 +46,7 @@ func TestWhatIsAskedInAnOutage(t *testing.T) {
 // under the id of one that is settled.
 func TestAnIDIsCheckedAfterALongOutage(t *testing.T) {
 	t.Parallel()
-	r, restart := newRestartRig(t, 3*time.Second)
+	r := newRig(t, waiting(3*time.Second))
 	r.submit(one("A", "s1"), Stored)
 	r.answer(1, order.Rejected)
 	require.Eventually(t, func() bool { // else the broker would remember the id
@@ -83,6 +67,6 @@ func TestAnIDIsCheckedAfterALongOutage(t *testing.T) {
 			return r.checks.busy == looks
 		}, waitLong, waitShort)
 	}
-	restart()
+	r.broker.Restart(t)
 	require.ErrorIs(t, <-got, ErrIDUsed)
 }

@@ -7,59 +7,38 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
 
-func startBroker(t testing.TB, change ...func(*embedded.Config)) *embedded.Server {
+func connect(t testing.TB, s *queuetest.Broker, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
-	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
-	for _, c := range change {
-		c(&cfg)
-	}
-	s, err := embedded.Start(cfg)
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
+	return queuetest.Open(t, s, t.Name(), append([]func(*queue.Config){queuetest.AsCommand}, change...)...)
 }
-
-func connect(t testing.TB, s *embedded.Server, change ...func(*queue.Config)) *queue.Queue {
-	t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, t.Name()
-	for _, c := range change {
-		c(&cfg)
-	}
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
-}
-
-// asWorker makes a queue a worker's, which creates the streams.
-func asWorker(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present }
 
 // rig is a broker, a worker's queue, and a door with a queue of its own.
 type rig struct {
 	*Door
 	t      testing.TB
-	broker *embedded.Server
+	broker *queuetest.Broker
 	worker *queue.Queue
 }
 
 func newRig(t testing.TB, change ...func(*queue.Config)) *rig {
 	t.Helper()
-	s := startBroker(t)
-	r := &rig{t: t, broker: s, worker: connect(t, s, asWorker)}
+	return newRigOn(t, queuetest.Start(t), change...)
+}
+
+func newRigOn(t testing.TB, s *queuetest.Broker, change ...func(*queue.Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, broker: s, worker: queuetest.Open(t, s, "worker")}
 	r.Door = New(connect(t, s, change...), nil)
 	t.Cleanup(r.Door.Close)
 	return r
@@ -99,19 +78,6 @@ func (r *rig) answer(n int, verdict order.Verdict) {
 		}))
 		handled.Wait()
 	}
-}
-
-// trim trims the log of intents until the test ends, as a worker does.
-func (r *rig) trim() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ctx.Err() == nil {
-			_ = r.worker.Trimmer.Trim(ctx)
-			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
-		}
-	})
-	r.t.Cleanup(func() { cancel(); done.Wait() })
 }
 
 // waitLong and waitShort are for require.Eventually.

@@ -16,7 +16,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 )
 
 // TestWhatIsInvalidIsNamed: where, what and what to do, before anything is sent.
@@ -140,15 +139,7 @@ func TestALoopThatIsLeftAsksForNoMore(t *testing.T) {
 // stored one is recognised when it is submitted again.
 func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	t.Parallel()
-	cfg := embedded.Config{Dir: t.TempDir(), NoSync: true, Listen: "127.0.0.1:0"}
-	first, err := embedded.Start(cfg)
-	require.NoError(t, err)
-	t.Cleanup(first.Stop)
-	cfg.Listen = strings.TrimPrefix(first.URL, "nats://")
-	worker := connect(t, first, asWorker)
-	d := New(connect(t, first), nil)
-	t.Cleanup(d.Close)
-
+	r := newRig(t)
 	var confirmed sync.Map
 	var stored, failed atomic.Int64
 	stop := make(chan struct{})
@@ -162,7 +153,7 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 				default:
 				}
 				no := fmt.Sprintf("w%d-%d", w, n)
-				_, err := d.Submit(context.Background(), one(no, no))
+				_, err := r.Submit(context.Background(), one(no, no))
 				var unconfirmed *UnconfirmedError
 				switch {
 				case err == nil:
@@ -180,24 +171,22 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	}
 	enough := func(n int64) func() bool { return func() bool { return stored.Load() >= n } }
 	require.Eventually(t, enough(500), time.Minute, time.Millisecond)
-	first.Stop()
-	second, err := embedded.Start(cfg)
-	require.NoError(t, err)
-	t.Cleanup(second.Stop)
+	r.broker.Stop()
+	r.broker.Restart(t)
 	before := stored.Load()
 	require.Eventually(t, enough(before+500), time.Minute, time.Millisecond)
 	close(stop)
 	writers.Wait()
 	require.Positive(t, failed.Load(), "nobody noticed the restart")
 
-	require.Eventually(t, worker.Conn.Connected, time.Minute, time.Millisecond) // it reconnects by itself
-	require.EventuallyWithT(t, func(c *assert.CollectT) {                       // the consumer hears of the last ones after they were confirmed
-		counts, err := worker.Census.Count(t.Context())
+	require.Eventually(t, r.worker.Conn.Connected, time.Minute, time.Millisecond) // it reconnects by itself
+	require.EventuallyWithT(t, func(c *assert.CollectT) {                         // the consumer hears of the last ones after they were confirmed
+		counts, err := r.worker.Census.Count(t.Context())
 		assert.NoError(c, err)
 		assert.EqualValues(c, stored.Load(), counts.Pending, "confirmed and stored")
 	}, time.Minute, time.Millisecond)
 	confirmed.Range(func(no, _ any) bool {
-		got, err := d.Submit(t.Context(), one(no.(string), no.(string)))
+		got, err := r.Submit(t.Context(), one(no.(string), no.(string)))
 		require.NoError(t, err)
 		require.Equal(t, Same, got.Status)
 		return !t.Failed()

@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
+	"orderpost/internal/queue/queuetest"
 )
 
 // TestTenThousandWaitsCostLittle, and one of them hears of its order.
@@ -88,7 +89,7 @@ func memory() int64 {
 func TestAWaitThatComesTooLateOrForNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.trim()
+	queuetest.Trimming(t, r.worker)
 	_, err := r.Wait(t.Context(), "A", "s1")
 	require.ErrorIs(t, err, ErrUnknownOrder)
 	r.submit(one("A", "s1"), Stored)
