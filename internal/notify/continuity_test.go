@@ -5,13 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"orderpost/internal/queue/embedded"
 )
 
 // TestTheBrokerLosesTheEnd: a broker comes back with an older copy of the results, and gives the
@@ -22,19 +19,14 @@ func TestTheBrokerLosesTheEnd(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %t", runs), func(t *testing.T) {
 			t.Parallel()
-			cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
-			server, err := embedded.Start(cfg)
-			require.NoError(t, err)
-			t.Cleanup(func() { server.Stop() })
-			cfg.Listen = strings.TrimPrefix(server.URL, "nats://")
+			server := startBroker(t)
 			q := openQueue(t, server)
 			e, b := newHookServer(t), newLedger(t, q)
 			restart := func(between func(results string)) {
 				server.Stop()
 				require.Eventually(t, func() bool { return !q.Conn.Connected() }, time.Minute, time.Millisecond, "otherwise Connected tells of the former connection")
-				between(resultsFolder(t, cfg.Dir))
-				server, err = embedded.Start(cfg)
-				require.NoError(t, err)
+				between(resultsFolder(t, server.Dir))
+				server.Restart(t)
 				require.Eventually(t, q.Conn.Connected, time.Minute, time.Millisecond)
 			}
 

@@ -17,30 +17,15 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/secret"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
 
-func startBroker(t testing.TB) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
-}
+var startBroker = queuetest.Start
 
-func openQueue(t testing.TB, s *embedded.Server) *queue.Queue {
-	t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "notify", true
-	cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
-}
+func openQueue(t testing.TB, s *queuetest.Broker) *queue.Queue { return queuetest.Open(t, s, "notify") }
 
 // ledger writes records as workers do: over the one before.
 type ledger struct {

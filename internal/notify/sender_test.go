@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +17,7 @@ import (
 	"orderpost/docs/schema"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -390,18 +389,12 @@ func TestAPersonCorrects(t *testing.T) {
 	q := openQueue(t, startBroker(t))
 	e := newHookServer(t)
 	run(t, newTestSender(t, q, e.URL))
-	body := []byte(`{"order_no":"A-1","timeout":30}`)
-	for _, r := range q.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: body, ID: "i1", Batch: "march", Source: "march.csv:2"}}) {
-		require.NoError(t, r.Err)
-	}
-	require.NoError(t, q.Pull(t.Context(), 1, 10*time.Second, func(ds []*settle.Delivery) {
-		for _, d := range ds {
-			r := order.Report{End: order.EndAnswer, Verdict: order.Unsure, History: order.History{Attempts: 1, Unsure: true}}
-			_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
-			require.NoError(t, err)
-			d.Release()
-		}
-	}))
+	queuetest.Publish(t, q, settle.Intent{OrderNo: "A-1", Body: queuetest.Body("A-1"), ID: "i1", Batch: "march", Source: "march.csv:2"})
+	d := queuetest.Pull(t, q, 1)[0]
+	r := order.Report{End: order.EndAnswer, Verdict: order.Unsure, History: order.History{Attempts: 1, Unsure: true}}
+	_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
+	require.NoError(t, err)
+	d.Release()
 	e.await(t, map[string]string{"A-1": "unknown"})
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_ = q.Trimmer.Trim(t.Context()) // until then the intent counts as pending
@@ -409,7 +402,7 @@ func TestAPersonCorrects(t *testing.T) {
 		require.NoError(c, err)
 	}, time.Minute, 10*time.Millisecond)
 	e.await(t, map[string]string{"A-1": "rejected"})
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ann"})
+	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ann"})
 	require.NoError(t, err)
 	e.await(t, map[string]string{"A-1": "accepted"})
 	_, all := e.last()
@@ -467,11 +460,7 @@ func TestTheBucketIsLostWithThePosition(t *testing.T) {
 	q := openQueue(t, server)
 	e, b := newHookServer(t), newLedger(t, q)
 	b.put("A-1", "accepted")
-	nc, err := nats.Connect(server.URL, nats.Token(server.Token))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
+	js := server.JetStream(t)
 	bucket, err := js.Stream(t.Context(), "KV_ORDERPOST")
 	require.NoError(t, err)
 	require.NoError(t, js.DeleteStream(t.Context(), "KV_ORDERPOST"))
