@@ -94,10 +94,7 @@ func prepare(b *testing.B, f *File) []settle.Intent {
 
 func syncedQueue(b *testing.B) *queue.Queue {
 	b.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: b.TempDir(), Listen: "127.0.0.1:0"})
-	require.NoError(b, err)
-	b.Cleanup(s.Stop)
-	return connect(b, s, "bench")
+	return connect(b, startBroker(b, func(c *embedded.Config) { c.NoSync = false }), "bench")
 }
 
 // bigBook writes a workbook with the rows of bigFile, as spreadsheets do: texts are shared.

@@ -1,29 +1,23 @@
 package importer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
-	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
-
-var nopLog = zerolog.Nop()
 
 // openQueue runs a broker for one test and connects to it.
 func openQueue(t testing.TB, change ...func(*queue.Config)) *queue.Queue {
@@ -31,26 +25,10 @@ func openQueue(t testing.TB, change ...func(*queue.Config)) *queue.Queue {
 	return connect(t, startBroker(t), "test", change...)
 }
 
-func startBroker(t testing.TB) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
-}
-
-func connect(t testing.TB, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
-	t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
-	for _, c := range change {
-		c(&cfg)
-	}
-	q, err := queue.Open(context.Background(), cfg, nopLog)
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
-}
+var (
+	startBroker = queuetest.Start
+	connect     = queuetest.Open
+)
 
 // publish checks and publishes a file.
 func publish(t testing.TB, q *queue.Queue, f *File) *Result {
@@ -89,31 +67,9 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 
 // besideWorker calls do beside a worker that is held: it posts nothing, and settles what
 // people cancel.
-func besideWorker(t testing.TB, s *embedded.Server, do func()) {
+func besideWorker(t testing.TB, s *queuetest.Broker, do func()) {
 	t.Helper()
-	url := strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)
-	cfg := queue.DefaultConfig()
-	cfg.URL = url
-	q, err := queue.Open(t.Context(), cfg, nopLog)
-	require.NoError(t, err)
-	defer q.Close()
-	control := fleet.New(q)
-	require.NoError(t, control.SetHold(t.Context(), fleet.Hold{Reason: "test", Since: time.Now().UTC()}))
-	ctx, stop := context.WithCancel(context.Background())
-	code, said := make(chan int, 1), &bytes.Buffer{}
-	go func() {
-		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
-			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, zerolog.SyncWriter(said))
-	}()
-	defer func() {
-		stop()
-		require.Equal(t, program.ExitDone, <-code, said)
-		require.NoError(t, control.Resume(context.Background(), "test"))
-	}()
-	require.Eventually(t, func() bool {
-		present, err := control.Workers(t.Context())
-		return err == nil && len(present)+len(code) > 0
-	}, time.Minute, 5*time.Millisecond)
+	defer fleettest.Held(t, connect(t, s, "held"), books.RetireCancellations)()
 	do()
 }
 

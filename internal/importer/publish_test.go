@@ -6,15 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
-	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
@@ -220,12 +216,7 @@ func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
 	done := publish(t, q, openText(t, content, batch("april")))
 	require.Equal(t, map[Fate]int{AlreadyPending: 3}, done.Fates)
 
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	stream, err := js.Stream(t.Context(), "ORDERS")
+	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
 	publish(t, q, openText(t, numbered(4, 4, "1"))) // the queue is not empty
@@ -260,14 +251,7 @@ func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
 
 // TestQueueIsFull: the import stops, says so, and goes on when there is room.
 func TestQueueIsFull(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.MaxIntents = s.URL, s.Token, "test", true, fleet.Present, 700
-	q, err := queue.Open(t.Context(), cfg, nopLog)
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	q := openQueue(t, func(c *queue.Config) { c.MaxIntents = 700 })
 	content := numbered(1, 2*chunkRows, "1")
 	f := openText(t, content, func(o *Options) { o.FullWait = time.Millisecond })
 	sum, err := f.Check(t.Context())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/books"
+	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/importer"
 	"orderpost/internal/jobs"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -59,7 +60,7 @@ func counted(t testing.TB, q *queue.Queue) (stored, pending uint64) {
 
 // TestImport: a file with bad rows from upload to results, with the ids of enqueue.
 func TestImport(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	content := numbered(1, 1200) + "U-1300,x,1\n"
 	u := keep(t, d.store, "orders.csv", content)
@@ -145,7 +146,7 @@ func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, 
 // TestStoppedAndResumed: by a person, by the end of the console, and by a kill of it.
 func TestStoppedAndResumed(t *testing.T) {
 	const rows = 10_000 // at a thousand a second
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	dir := t.TempDir()
 	s := openStore(t, dir)
 	d := openDesk(t, s, q)
@@ -204,14 +205,9 @@ func TestStoppedAndResumed(t *testing.T) {
 // TestBrokerRestarts: the import waits for the broker and goes on by itself.
 func TestBrokerRestarts(t *testing.T) {
 	const rows = 8000 // at a thousand a second
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	listen := l.Addr().String()
-	require.NoError(t, l.Close())
-	dir := t.TempDir()
-	broker := startBroker(t, dir, listen)
+	broker := startBroker(t)
 	connect(t, broker) // creates the streams
-	q := connect(t, broker, func(c *queue.Config) { c.Worker, c.Present = false, nil })
+	q := connect(t, broker, queuetest.AsCommand)
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
 	imports(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 1000}, 500)
@@ -224,7 +220,7 @@ func TestBrokerRestarts(t *testing.T) {
 		}
 		return job.Progress().Hindrance != ""
 	}, time.Minute, 5*time.Millisecond)
-	startBroker(t, dir, listen)
+	broker.Restart(t)
 	u = finished(t, d, u.ID)
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	stored, _ := counted(t, q)
@@ -233,7 +229,7 @@ func TestBrokerRestarts(t *testing.T) {
 
 // TestFullQueue: the import waits for room, and says so.
 func TestFullQueue(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"), func(c *queue.Config) { c.MaxIntents = 700 })
+	q := connect(t, startBroker(t), func(c *queue.Config) { c.MaxIntents = 700 })
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	d.fullWait = time.Millisecond
 	u := checked(t, d, "orders.csv", numbered(1, 1000))
@@ -254,26 +250,21 @@ func TestFullQueue(t *testing.T) {
 
 // TestCancel: a cancelled import stops at once, and nothing of it is posted.
 func TestCancel(t *testing.T) {
-	s := startBroker(t, t.TempDir(), "127.0.0.1:0")
+	s := startBroker(t)
 	q := connect(t, s)
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, 4000))
 	imports(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 500}, 300)
-	var c books.Cancelled
-	besideWorker(t, s, func() {
-		var err error
-		c, err = d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { // nobody frees the order numbers once the worker has gone
-			room, err := q.Census.Room(t.Context())
-			return err == nil && room.Msgs == 0
-		}, time.Minute, 5*time.Millisecond)
-	})
+	stop := fleettest.Held(t, connect(t, s), books.RetireCancellations)
+	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
+	require.NoError(t, err)
+	queuetest.Drained(t, q) // nobody frees the order numbers once the worker has gone
+	stop()
 	stored, pending := counted(t, q)
 	require.Less(t, stored, uint64(4000))
 	require.Zero(t, pending)
 	require.Equal(t, books.Cancelled{Withdrawn: int(stored)}, c)
-	u, err := d.store.Get(u.ID)
+	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.Equal(t, Cancelled, u.Import.State)
 	require.Equal(t, "cancelled by anna", u.Import.Error)
@@ -288,7 +279,7 @@ func TestCancel(t *testing.T) {
 
 // TestOtherContent: a batch's name belongs to its first file.
 func TestOtherContent(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	march := Settings{Batch: "march"}
 	imported(t, d, checked(t, d, "a.csv", numbered(1, 2), march).ID, ImportOptions{Direct: true})
@@ -300,7 +291,7 @@ func TestOtherContent(t *testing.T) {
 // TestJournal: the intention comes before the first effect, and the result after the
 // last.
 func TestJournal(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	var lines []string
 	var refuse error
 	all := jobs.NewJobs(t.Context())
@@ -324,7 +315,7 @@ func TestJournal(t *testing.T) {
 // TestTimesThatPassedSinceTheCheck: the import says so instead of sending at once, or
 // leaving rows out that nobody saw. One that has begun goes on.
 func TestTimesThatPassedSinceTheCheck(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	at := time.Now().Add(-time.Hour).UTC()
 	u := checked(t, d, "orders.csv", fmt.Sprintf("order_no,timeout,_not_before\nA-1,30,\nA-2,30,%s\n", at.Format(time.RFC3339)))

@@ -13,7 +13,7 @@ import (
 // An upload waits in the lane bulk, as an import of enqueue does, in the lane that a
 // person chose, or nowhere.
 func TestUploadsTakeTurns(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	c := fleet.New(q)
 	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
 	require.NoError(t, c.SetLane(t.Context(), "night", 3, "anna"))

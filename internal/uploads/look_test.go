@@ -11,7 +11,7 @@ import (
 // changed since does nothing, and learns who changed what.
 func TestActsAreBoundToWhatWasSeen(t *testing.T) {
 	s := openStore(t, t.TempDir())
-	broker := startBroker(t, t.TempDir(), "127.0.0.1:0")
+	broker := startBroker(t)
 	d := openDesk(t, s, connect(t, broker))
 	ben := Person{Name: "ben"}
 	u := checked(t, d, "a.csv", numbered(1, 3))
@@ -56,7 +56,7 @@ func TestActsAreBoundToWhatWasSeen(t *testing.T) {
 // and one after it shows the result, never an upload that was not imported yet.
 func TestALookIsOneMoment(t *testing.T) {
 	s := openStore(t, t.TempDir())
-	broker := startBroker(t, t.TempDir(), "127.0.0.1:0")
+	broker := startBroker(t)
 	d := openDesk(t, s, connect(t, broker))
 	u := checked(t, d, "a.csv", numbered(1, 1))
 	for range 20 {

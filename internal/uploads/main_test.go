@@ -7,21 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
-	"orderpost/internal/fleet"
 	"orderpost/internal/jobs"
-	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
-	"orderpost/internal/settle"
+	"orderpost/internal/queue/queuetest"
 )
 
 func TestMain(m *testing.M) {
@@ -80,66 +74,13 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-// startBroker runs a broker on a folder, which may have a store.
-func startBroker(t testing.TB, dir, listen string) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: listen, NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
-}
+var startBroker = queuetest.Start
 
-func connect(t testing.TB, s *embedded.Server, change ...func(*queue.Config)) *queue.Queue {
+// connect opens a queue that hardly waits for a broker that is away.
+func connect(t testing.TB, s *queuetest.Broker, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.BrokerWait = s.URL, s.Token, "test", true, fleet.Present, 50*time.Millisecond
-	for _, c := range change {
-		c(&cfg)
-	}
-	q, err := queue.Open(context.Background(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
-}
-
-// besideWorker calls do beside a member of the fleet that posts nothing, and settles what
-// people cancel.
-func besideWorker(t testing.TB, s *embedded.Server, do func()) {
-	t.Helper()
-	q := connect(t, s)
-	control := fleet.New(q)
-	h := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
-		return order.Report{End: order.EndHandBack, History: s.History}
-	}})
-	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	defer done.Wait()
-	defer stop()
-	done.Go(func() {
-		for ctx.Err() == nil {
-			view, err := control.Read(ctx)
-			if err != nil {
-				continue
-			}
-			q.Ledger.SetCancellations(view.Cancelled)
-			_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
-			if view.Cancelled.Version == 0 {
-				continue
-			}
-			_ = q.Pull(ctx, 256, 10*time.Millisecond, func(ds []*settle.Delivery) {
-				for _, d := range ds {
-					h.Handle(ctx, ctx, d, nil)
-				}
-			})
-			_ = q.Trimmer.Trim(ctx)
-			_ = books.RetireCancellations(ctx, q)
-		}
-	})
-	require.Eventually(t, func() bool {
-		present, err := control.Workers(t.Context())
-		return err == nil && len(present) > 0
-	}, time.Minute, 5*time.Millisecond)
-	do()
+	hasty := func(c *queue.Config) { c.BrokerWait = 50 * time.Millisecond }
+	return queuetest.Open(t, s, "test", append([]func(*queue.Config){hasty}, change...)...)
 }
 
 func openDesk(t testing.TB, s *Store, q *queue.Queue) *Desk {

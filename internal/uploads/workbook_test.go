@@ -13,7 +13,7 @@ import (
 // TestWorkbook: a workbook is kept as it came, is the batch that it is for enqueue, and its
 // results are a workbook or CSV.
 func TestWorkbook(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	header := xlsxtest.Texts("order_no", "timeout", "item")
 	rows := xlsxtest.Rows(header, xlsxtest.Texts("A-1", "30", "x"), `<c><v>42</v></c>`+xlsxtest.Texts("30", "x"), xlsxtest.Texts("007", "30", "=1+1"))
