@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -42,21 +43,10 @@ func (r *rig) doubts(orders ...string) {
 // settles gives n stored orders an end.
 func (r *rig) settles(n int, end order.Report) {
 	r.Helper()
-	for n > 0 {
-		require.NoError(r, r.q.Pull(r.T.Context(), n, time.Second, func(ds []*settle.Delivery) {
-			for _, d := range ds {
-				_, err := r.q.Worker.Settle(r.T.Context(), d, end, order.Decide(end, order.Facts{}))
-				require.NoError(r, err)
-				d.Release()
-				n--
-			}
-		}))
+	for _, d := range queuetest.Pull(r, r.q, n) {
+		queuetest.Settle(r, r.q, d, end)
 	}
-	require.Eventually(r, func() bool {
-		_ = r.q.Trimmer.Trim(r.T.Context())
-		room, err := r.q.Census.Room(r.T.Context())
-		return err == nil && room.Msgs == 0
-	}, time.Minute, 5*time.Millisecond)
+	queuetest.Drained(r, r.q)
 }
 
 func (r *rig) record(no string) *order.Record {

@@ -19,7 +19,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 	"orderpost/internal/waiting"
 )
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { patient.Main(m) }
 // rig is a broker whose fleet has a rule for approvals.
 type rig struct {
 	*testing.T
-	broker *embedded.Server
+	broker *queuetest.Broker
 	q      *queue.Queue
 	stop   func() // the feeder
 
@@ -43,10 +43,7 @@ func idle(r *rig) { r.done = make(map[string]int) }
 // newRig starts a broker, sets the rule, and lets a worker without a setting feed.
 func newRig(t *testing.T, rule string, change ...func(*rig)) *rig {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	r := &rig{T: t, broker: s}
+	r := &rig{T: t, broker: queuetest.Start(t)}
 	r.q = r.open("w1")
 	SetRule(t.Context(), r.q, rule, "w0", "test", zerolog.Nop())
 	r.feed()
@@ -93,15 +90,7 @@ func (r *rig) sent() map[string]int {
 	return maps.Clone(r.done)
 }
 
-func (r *rig) open(name string) *queue.Queue {
-	r.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = r.broker.URL, r.broker.Token, name, true, fleet.Present
-	q, err := queue.Open(r.T.Context(), cfg, zerolog.Nop())
-	require.NoError(r, err)
-	r.Cleanup(q.Close)
-	return q
-}
+func (r *rig) open(name string) *queue.Queue { return queuetest.Open(r, r.broker, name) }
 
 // feed starts a worker's feeder, as after a restart.
 func (r *rig) feed(change ...func(*waiting.Options)) {

@@ -26,6 +26,7 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/xlsx/xlsxtest"
 )
 
@@ -159,7 +160,7 @@ func TestAFileWithProblems(t *testing.T) {
 	}
 	i = r.becomes(r.bringFile(`{"order_no":"N-1","timeout":30}`+"\n{]\n", "", "Content-Type", mediaLines), "refused")
 	require.Equal(t, 2, i.Bad[0].Line)
-	kept, err := filepath.Glob(filepath.Join(r.dir, "imports", "*", "upload.json"))
+	kept, err := filepath.Glob(filepath.Join(r.broker.Dir, "imports", "*", "upload.json"))
 	require.NoError(t, err)
 	require.Len(t, kept, 4, "what was refused at once is not kept")
 }
@@ -233,7 +234,7 @@ func TestParametersOfAnImport(t *testing.T) {
 	require.Equal(t, "too-large", r.dial().send(head+"Content-Length: 1073741825\n\n").answer().problem(t).name())
 	require.Equal(t, "slow-body", r.dial().send(head+"Content-Length: 100\n\norder_no,timeout").answer().problem(t).name())
 	require.Equal(t, "bad-request", r.dial().send(head+"Transfer-Encoding: chunked\n\nzz\n").answer().problem(t).name())
-	kept, err := filepath.Glob(filepath.Join(r.dir, "imports", "*", "upload.json"))
+	kept, err := filepath.Glob(filepath.Join(r.broker.Dir, "imports", "*", "upload.json"))
 	require.NoError(t, err)
 	require.Empty(t, kept)
 
@@ -383,9 +384,9 @@ func TestAnImportOutlivesItsProcess(t *testing.T) {
 	where := r.bringFile(file("R", 500), "?direct")
 	require.Eventually(t, func() bool { return r.do("GET", where, "").imported(t).Rows == 500 }, patience, time.Millisecond)
 	r.Stop()
-	r.startBroker(strings.TrimPrefix(r.broker.URL, "nats://"))
-	q := r.connect(func(*queue.Config) {})
-	s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", ImportTotal: 64}, Door: r.door, Queue: q, DataDir: r.dir, Unusable: q.Conn.Unusable,
+	r.broker.Restart(t)
+	q := queuetest.Open(t, r.broker, "test", queuetest.AsCommand)
+	s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", ImportTotal: 64}, Door: r.door, Queue: q, DataDir: r.broker.Dir, Unusable: q.Conn.Unusable,
 		Metrics: r.metrics, Log: zerolog.New(r.log), DrainTimeout: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
@@ -400,7 +401,7 @@ func TestADoorThatTakesNoFiles(t *testing.T) {
 	r := newRig(t)
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
-	for dir, want := range map[string]string{"": "no data folder (ORDERPOST_DATA_DIR)", r.dir: "another process uses the folder", blocked: "not a directory"} {
+	for dir, want := range map[string]string{"": "no data folder (ORDERPOST_DATA_DIR)", r.broker.Dir: "another process uses the folder", blocked: "not a directory"} {
 		s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", ImportTotal: 64}, Door: r.door, Queue: r.worker, DataDir: dir, Unusable: r.worker.Conn.Unusable,
 			Metrics: ops.NewGateway(prometheus.NewRegistry(), MetricsOptions()), Log: zerolog.New(r.log), DrainTimeout: time.Second})
 		require.NoError(t, err)

@@ -83,10 +83,9 @@ func TestALongWaitOutlivesTheBroker(t *testing.T) {
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A")).status)
 	c := r.dial().send("GET /v1/orders/A?wait=5m HTTP/1.1\nHost: localhost\n\n")
 	<-w.begun
-	address := strings.TrimPrefix(r.broker.URL, "nats://")
 	r.broker.Stop()
 	require.Eventually(t, func() bool { return r.do("GET", "/v1/orders/A", "").status == http.StatusServiceUnavailable }, patience, time.Millisecond)
-	r.startBroker(address)
+	r.broker.Restart(t)
 	require.Equal(t, 1, r.stored())
 	r.settle(1)
 	require.Equal(t, "accepted", c.answer().outcome(t).Outcome)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/queuetest"
 )
 
 func (a answer) outcome(t testing.TB) (o outcome) {
@@ -86,11 +87,7 @@ func TestARepeatedPOSTBehindAnotherKey(t *testing.T) {
 		there := a.header.Get("Location")
 		if want == http.StatusCreated {
 			r.settle(1)
-			require.Eventually(t, func() bool {
-				_ = r.worker.Trimmer.Trim(t.Context())
-				room, err := r.worker.Census.Room(t.Context())
-				return err == nil && room.Msgs == 0
-			}, patience, time.Millisecond)
+			queuetest.Drained(t, r.worker)
 		}
 		require.Equal(t, "accepted", r.do("GET", there, "").outcome(t).Outcome, there)
 	}

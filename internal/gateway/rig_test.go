@@ -15,25 +15,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/door"
-	"orderpost/internal/fleet"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
-// A nats-server that is stopped under writers may leave these goroutines behind.
-func TestMain(m *testing.M) {
-	const server = "github.com/nats-io/nats-server/v2/server"
-	patient.Main(m, goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"), goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
-		goleak.IgnoreTopFunction(server+"/ats.Register.func1"))
-}
+func TestMain(m *testing.M) { patient.Main(m) }
 
 const patience = time.Minute
 
@@ -41,8 +34,7 @@ const patience = time.Minute
 type rig struct {
 	*Server
 	t        testing.TB
-	dir      string
-	broker   *embedded.Server
+	broker   *queuetest.Broker
 	worker   *queue.Queue
 	log      *patient.Buffer
 	registry *prometheus.Registry
@@ -58,25 +50,24 @@ func newRig(t testing.TB, change ...func(*Options, *queue.Config)) *rig {
 // newRigOver is newRig with a dialer between the door and the broker; nil = none.
 func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *queue.Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), log: &patient.Buffer{}, registry: prometheus.NewRegistry()}
-	r.startBroker("127.0.0.1:0")
-	t.Cleanup(func() { r.broker.Stop() })
-	r.worker = r.connect(func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })
+	r := &rig{t: t, broker: queuetest.Start(t), log: &patient.Buffer{}, registry: prometheus.NewRegistry()}
+	r.worker = queuetest.Open(t, r.broker, "worker")
 	o := Options{Config: Config{Listen: "127.0.0.1:0", ImportTotal: 64}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
 		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
 	var opts []nats.Option
 	if dialer != nil {
 		opts = append(opts, nats.SetCustomDialer(dialer))
 	}
-	q := r.connect(func(cfg *queue.Config) {
-		cfg.BrokerWait = 10 * time.Second
-		for _, c := range change {
-			c(&o, cfg)
-		}
-	}, opts...)
+	cfg := r.broker.Config("test")
+	queuetest.AsCommand(&cfg)
+	cfg.BrokerWait = 10 * time.Second
+	for _, c := range change {
+		c(&o, &cfg)
+	}
+	q := queuetest.Connect(t, cfg, opts...)
 	d := door.New(q, o.Schema)
 	t.Cleanup(d.Close)
-	o.Unusable, o.Queue, o.DataDir = q.Conn.Unusable, q, r.dir
+	o.Unusable, o.Queue, o.DataDir = q.Conn.Unusable, q, r.broker.Dir
 	if f, ok := o.Door.(interface{ over(Door) }); ok {
 		f.over(d)
 	} else {
@@ -90,24 +81,6 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 	t.Cleanup(transport.CloseIdleConnections)
 	r.client = &http.Client{Transport: transport}
 	return r
-}
-
-func (r *rig) startBroker(listen string) {
-	r.t.Helper()
-	var err error
-	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
-	require.NoError(r.t, err)
-}
-
-func (r *rig) connect(change func(*queue.Config), opts ...nats.Option) *queue.Queue {
-	r.t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = r.broker.URL, r.broker.Token, "test"
-	change(&cfg)
-	q, err := queue.Open(r.t.Context(), cfg, zerolog.Nop(), opts...)
-	require.NoError(r.t, err)
-	r.t.Cleanup(q.Close)
-	return q
 }
 
 // answer is what the door answered.

@@ -1,19 +1,17 @@
 package letters
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -22,42 +20,21 @@ const patience = 30 * time.Second
 // rig is a broker with streams, a worker's connection and that of a person.
 type rig struct {
 	*testing.T
-	dir    string
-	broker *embedded.Server
+	broker *queuetest.Broker
 	worker *queue.Queue
 	q      *queue.Queue
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{T: t, dir: t.TempDir()}
-	r.start("127.0.0.1:0")
-	r.worker, r.q = r.open(true), r.open(false)
+	r := &rig{T: t, broker: queuetest.Start(t)}
+	r.worker, r.q = queuetest.Open(t, r.broker, "worker"), r.command()
 	return r
 }
 
-func (r *rig) start(listen string) {
-	r.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
-	require.NoError(r, err)
-	r.broker = s
-	r.Cleanup(s.Stop)
-}
-
-func (r *rig) open(worker bool) *queue.Queue {
-	r.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Worker = r.broker.URL, r.broker.Token, worker
-	if worker {
-		cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
-	} else {
-		cfg.BrokerWait = time.Minute
-		cfg.Tell = func(string) {}
-	}
-	q, err := queue.Open(r.Context(), cfg, zerolog.Nop())
-	require.NoError(r, err)
-	r.Cleanup(q.Close)
-	return q
+// command connects as a person's command does, which waits for its broker.
+func (r *rig) command() *queue.Queue {
+	return queuetest.Open(r, r.broker, "command", queuetest.AsCommand, func(c *queue.Config) { c.BrokerWait, c.Tell = time.Minute, func(string) {} })
 }
 
 // enqueue stores intents NAME-001, NAME-002 and so on.
@@ -76,21 +53,10 @@ func (r *rig) enqueue(name string, n int) {
 // fail gives n stored orders an outcome and a dead letter.
 func (r *rig) fail(n int, end order.Report) {
 	r.Helper()
-	for n > 0 {
-		var got []*settle.Delivery
-		require.NoError(r, r.worker.Pull(r.T.Context(), min(n, 64), time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
-		for _, d := range got {
-			_, err := r.worker.Worker.Settle(r.T.Context(), d, end, order.Decide(end, order.Facts{}))
-			require.NoError(r, err)
-			d.Release()
-		}
-		n -= len(got)
+	for _, d := range queuetest.Pull(r, r.worker, n) {
+		queuetest.Settle(r, r.worker, d, end)
 	}
-	require.Eventually(r, func() bool {
-		_ = r.worker.Trimmer.Trim(r.T.Context())
-		room, err := r.worker.Census.Room(r.T.Context())
-		return err == nil && room.Msgs == 0
-	}, patience, 5*time.Millisecond)
+	queuetest.Drained(r, r.worker)
 }
 
 // letters files n dead letters of a batch with an outcome.

@@ -3,7 +3,6 @@ package letters
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 
@@ -121,7 +120,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 func TestTwoAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.letters("SURE", 200, order.Rejected, "rule 2")
-	g, other := r.all(""), r.open(false)
+	g, other := r.all(""), r.command()
 	var both sync.WaitGroup
 	var one, two Tally
 	var err1, err2 error
@@ -145,7 +144,6 @@ func TestBrokerRestartsInTheMiddle(t *testing.T) {
 	r := newRig(t)
 	r.letters("SURE", 400, order.Rejected, "rule 2")
 	g := r.all("")
-	listen := strings.TrimPrefix(r.broker.URL, "nats://")
 	var once sync.Once
 	restarted := make(chan struct{})
 	done, err := Run(t.Context(), r.q, g, Replay(r.q, settle.ReplayOptions{}), Options{Tell: func(Tally) {
@@ -153,7 +151,7 @@ func TestBrokerRestartsInTheMiddle(t *testing.T) {
 			r.broker.Stop()
 			go func() {
 				defer close(restarted)
-				r.start(listen)
+				r.broker.Restart(t)
 			}()
 		})
 	}})
