@@ -16,7 +16,7 @@ import (
 // An import from a terminal is held like an upload. It says where people approve, whoever
 // --by says that it is, and --direct does not leave that out.
 func TestAnImportThatNeedsApprovalSaysWhere(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	approvals.SetRule(t.Context(), q, "imports", "w1", "test", zerolog.Nop())
 	file := orders(t, 0, 3)
 	got := run(t, settings, "", file, "--batch", "march", "--by", "bob")
@@ -45,7 +45,7 @@ func TestAnImportThatNeedsApprovalSaysWhere(t *testing.T) {
 
 // Where only large imports need approval, a worker has to look first.
 func TestAnImportThatMayNeedApprovalSaysSo(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	approvals.SetRule(t.Context(), q, "imports.rows=2", "w1", "test", zerolog.Nop())
 	got := run(t, settings, "", orders(t, 0, 3), "--batch", "march")
 	require.Contains(t, got.errOut, "Here imports of more than 2 rows need approval. A worker looks at this one first; orderpost enqueue status march says whether it waits for that.\n")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/fleet"
+	"orderpost/internal/books"
+	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
-	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
@@ -149,50 +147,22 @@ func brokerSettings(t *testing.T) map[string]string {
 // made the streams, and the settings of other programs.
 func startStreams(t *testing.T) (*queue.Queue, map[string]string) {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	return q, map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)}
+	s := queuetest.Start(t)
+	return queuetest.Open(t, s, "worker"), map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1), "USER": "anna"}
 }
 
 // besideWorker calls do beside a worker that is held: it posts nothing, and settles what
 // people cancel.
-func besideWorker(t *testing.T, settings map[string]string, do func()) {
+func besideWorker(t *testing.T, q *queue.Queue, do func()) {
 	t.Helper()
-	url := settings["ORDERPOST_NATS_URL"]
-	cfg := queue.DefaultConfig()
-	cfg.URL = url
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	defer q.Close()
-	control := fleet.New(q)
-	require.NoError(t, control.SetHold(t.Context(), fleet.Hold{Reason: "test", Since: time.Now().UTC()}))
-	ctx, stop := context.WithCancel(context.Background())
-	code, said := make(chan int, 1), &bytes.Buffer{}
-	go func() {
-		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
-			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, zerolog.SyncWriter(said))
-	}()
-	defer func() {
-		stop()
-		require.Equal(t, program.ExitDone, <-code, said)
-		require.NoError(t, control.Resume(context.Background(), "test"))
-	}()
-	require.Eventually(t, func() bool {
-		present, err := control.Workers(t.Context())
-		return err == nil && len(present)+len(code) > 0
-	}, time.Minute, 5*time.Millisecond)
+	defer fleettest.Held(t, q, books.RetireCancellations)()
 	do()
 }
 
 // TestSession is an import from its beginning to its cancellation, as its user
 // sees it.
 func TestSession(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	dir := t.TempDir()
 	var b strings.Builder
 	step := func(stdin string, args ...string) enqueued {
@@ -210,7 +180,7 @@ func TestSession(t *testing.T) {
 	step("", "cancel", "march", "--dry-run")
 	step("", "cancel", "march")
 	b.WriteString("$ worker\n")
-	besideWorker(t, settings, func() {
+	besideWorker(t, q, func() {
 		require.Eventually(t, func() bool { // the order of april is left
 			c, err := q.Census.Count(t.Context())
 			return err == nil && c.Pending == 1

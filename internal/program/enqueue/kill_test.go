@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
 )
 
 // childArgs makes the test's own binary the enqueue program, so that it can be
@@ -35,7 +33,7 @@ func TestChild(t *testing.T) {
 // each row once.
 func TestKilledFiveTimes(t *testing.T) {
 	const rows = 30_000
-	settings := brokerSettings(t)
+	q, settings := startStreams(t)
 	file := filepath.Join(t.TempDir(), "big.csv")
 	var b strings.Builder
 	b.WriteString("order_no,timeout\n")
@@ -43,11 +41,6 @@ func TestKilledFiveTimes(t *testing.T) {
 		fmt.Fprintf(&b, "K-%d,30\n", i)
 	}
 	require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o600))
-	cfg := queue.DefaultConfig()
-	cfg.URL = settings["ORDERPOST_NATS_URL"]
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
 	stored := func() uint64 {
 		c, err := q.Census.Count(t.Context())
 		require.NoError(t, err)
@@ -55,7 +48,7 @@ func TestKilledFiveTimes(t *testing.T) {
 	}
 	for range 5 {
 		child := exec.Command(os.Args[0], "-test.run", "^TestChild$")
-		child.Env = []string{childArgs + "=" + file + "\n--direct\n--rate\n4000", "TMPDIR=" + t.TempDir(), "ORDERPOST_NATS_URL=" + cfg.URL}
+		child.Env = []string{childArgs + "=" + file + "\n--direct\n--rate\n4000", "TMPDIR=" + t.TempDir(), "ORDERPOST_NATS_URL=" + settings["ORDERPOST_NATS_URL"]}
 		require.NoError(t, child.Start())
 		until := stored() + 1 + rand.Uint64N(rows/8)
 		require.Eventually(t, func() bool { return stored() >= until }, 30*time.Second, time.Millisecond)

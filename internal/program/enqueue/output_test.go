@@ -75,7 +75,6 @@ func TestResultsReplaceNothingElse(t *testing.T) {
 // enqueued. If it goes later, the error says how to get the rows.
 func TestResultsWithoutAFolder(t *testing.T) {
 	q, settings := startStreams(t)
-	t.Cleanup(q.Close)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	require.NoError(t, os.WriteFile(at("orders.csv"), []byte("order_no,timeout\nA-1,30\n"), 0o600))
@@ -101,7 +100,7 @@ func TestResultsWithoutAFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left, "the look leaves nothing behind")
 	require.NoError(t, os.Remove(at("gone")))
-	besideWorker(t, settings, func() {
+	besideWorker(t, q, func() {
 		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "april").code)
 		got := <-done
 		require.NotEqual(t, program.ExitDone, got.code)
@@ -153,12 +152,12 @@ func TestResultsIntoPipes(t *testing.T) {
 
 // TestResultsOnStandardOutput: the rows stand alone there.
 func TestResultsOnStandardOutput(t *testing.T) {
-	settings := brokerSettings(t)
+	q, settings := startStreams(t)
 	t.Chdir(t.TempDir())
 	file := filepath.Join(t.TempDir(), "orders.csv")
 	require.NoError(t, os.WriteFile(file, []byte("order_no,timeout\nA-1,30\n"), 0o600))
 	require.Equal(t, program.ExitDone, run(t, settings, "", file, "--batch", "march").code)
-	besideWorker(t, settings, func() {
+	besideWorker(t, q, func() {
 		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code)
 	})
 	for _, name := range []string{"-", "/dev/stdout"} {

@@ -13,14 +13,13 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
 // An import that a producer made has no record, and is paused, resumed and cancelled
 // all the same. So is what waits of no import.
 func TestProducersImportsArePausedAndCancelled(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	enqueue := func(args ...string) int {
 		got := run(t, settings, "", args...)
 		t.Log(args, got.transcript())
@@ -39,7 +38,7 @@ func TestProducersImportsArePausedAndCancelled(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, held)
 		require.Equal(t, program.ExitDone, enqueue("continue", name))
-		besideWorker(t, settings, func() { require.Equal(t, program.ExitDone, enqueue("cancel", name)) })
+		besideWorker(t, q, func() { require.Equal(t, program.ExitDone, enqueue("cancel", name)) })
 		n, err := q.Waiting.Total(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -47,19 +46,9 @@ func TestProducersImportsArePausedAndCancelled(t *testing.T) {
 	require.Equal(t, program.ExitPartial, enqueue("pause", "unknown"))
 }
 
-// waitingRoom returns a queue with a waiting room, and the settings of programs that
-// use it.
-func waitingRoom(t *testing.T) (*queue.Queue, map[string]string) {
-	t.Helper()
-	q, settings := startStreams(t)
-	t.Cleanup(q.Close)
-	settings["USER"] = "anna"
-	return q, settings
-}
-
 // Who means an order does not cancel the import that has its name.
 func TestCancelAsksWhatANameMeans(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	for _, in := range []settle.Intent{{OrderNo: "march", ID: "1"}, {OrderNo: "A-1", ID: "2", Batch: "march", NotBefore: time.Now().Add(time.Hour)}} {
 		in.Body = fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, in.OrderNo)
 		_, err := q.Producer.Publish(t.Context(), in)
@@ -76,7 +65,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 		require.NoError(t, err)
 		return entry.Record.Outcome()
 	}
-	besideWorker(t, settings, func() {
+	besideWorker(t, q, func() {
 		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march", "--order").code)
 		require.Equal(t, order.OutcomeCancelled, outcome("march"))
 		require.Equal(t, order.OutcomeNone, outcome("A-1"))
@@ -89,7 +78,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, program.ExitUsage, run(t, settings, "", "cancel", "basket").code)
-	besideWorker(t, settings, func() {
+	besideWorker(t, q, func() {
 		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "basket", "--order").code)
 	})
 	require.Equal(t, []order.Outcome{order.OutcomeCancelled, order.OutcomeNone}, []order.Outcome{outcome("basket"), outcome("basket-2")})
@@ -98,7 +87,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 // Without the journal an import is still paused, because that makes things safer. It
 // does not go on.
 func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "1", Batch: "march", NotBefore: time.Now().Add(time.Hour), Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
 	nc, err := nats.Connect(settings["ORDERPOST_NATS_URL"], nats.Timeout(time.Minute))
@@ -124,7 +113,7 @@ func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
 
 // An empty name is the mistake of a script. "-" names what waits of no import.
 func TestAnEmptyNameIsWrongUsage(t *testing.T) {
-	_, settings := waitingRoom(t)
+	_, settings := startStreams(t)
 	for _, args := range []string{"pause", "continue", "cancel", "cancel --dry-run", "cancel --import", "cancel --order", "watch", "status", "results", "order", "sign", "--dry-run"} {
 		got := run(t, settings, "", append(strings.Fields(args), "")...)
 		require.Equal(t, program.ExitUsage, got.code, "%s: %s", args, got.transcript())

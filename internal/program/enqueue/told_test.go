@@ -30,7 +30,7 @@ func orders(t *testing.T, first, n int) (path string) {
 
 // Who imports into an import that is held is told, and what to type.
 func TestAnImportThatIsHeldSaysSo(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	file := orders(t, 0, 3)
 	require.NotContains(t, run(t, settings, "", file, "--batch", "march").transcript(), "paused by")
 	require.NoError(t, books.PauseImport(t.Context(), q, "march", "otto"))
@@ -43,7 +43,7 @@ func TestAnImportThatIsHeldSaysSo(t *testing.T) {
 
 // An import of orders with a time says until when they wait.
 func TestAnImportSaysUntilWhenItsOrdersWait(t *testing.T) {
-	_, settings := waitingRoom(t)
+	_, settings := startStreams(t)
 	at := time.Now().Add(48 * time.Hour).Truncate(time.Second)
 	got := run(t, settings, "", orders(t, 0, 3), "--not-before", at.Format(time.RFC3339))
 	require.Contains(t, got.out, fmt.Sprintf("       3 of these wait for their time: %s\n", at.UTC().Format(time.RFC3339)))
@@ -56,7 +56,7 @@ func TestAnImportSaysUntilWhenItsOrdersWait(t *testing.T) {
 
 // The list of the imports shows which ones are held, a producer's as well.
 func TestTheListShowsWhatIsHeld(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	for i, batch := range []string{"march", "april"} {
 		require.Equal(t, program.ExitDone, run(t, settings, "", orders(t, 10*i, 3), "--batch", batch).code)
 	}
@@ -75,7 +75,7 @@ func TestTheListShowsWhatIsHeld(t *testing.T) {
 // TestTimesThatAreOverOrOther: a mistyped year sends nothing, and an import that is
 // pending is never left at another time without a word.
 func TestTimesThatAreOverOrOther(t *testing.T) {
-	_, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	file := orders(t, 0, 2)
 	past := time.Now().Add(-366 * 24 * time.Hour).UTC().Format(time.RFC3339)
 	got := run(t, settings, "", file, "--not-before", past)
@@ -94,7 +94,7 @@ func TestTimesThatAreOverOrOther(t *testing.T) {
 		require.Contains(t, got.errOut, "another time for an import that is pending: 2 orders are pending with the time "+first+", and this run says ")
 		require.Contains(t, got.errOut, "orderpost enqueue cancel march")
 	}
-	besideWorker(t, settings, func() {
+	besideWorker(t, q, func() {
 		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code)
 	})
 	got = importIt("--retry-failed", "--not-before", second)
@@ -134,7 +134,7 @@ func TestPlainLinesOnlyWhenTheSentenceChanges(t *testing.T) {
 // Whoever waits is told that nothing is sent, since when and why: while enqueue waits, by
 // status, and by order.
 func TestWhoeverWaitsIsToldThatNothingIsSent(t *testing.T) {
-	q, settings := waitingRoom(t)
+	q, settings := startStreams(t)
 	c := fleet.New(q)
 	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
 	file := orders(t, 0, 3)
