@@ -174,14 +174,6 @@ func TestDropLeavesALaterLetterOfTheSameIntent(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// TestLetterDeletedTwice: a worker and a replay may delete the same letter.
-func TestLetterDeletedTwice(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	l := deadLetter(t, q, "A-1", rejected())
-	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
-	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
-}
-
 // A person resolves an order and is held up before the letter is removed.
 // Meanwhile a producer's correction fails. Its letter must stay. Found by the
 // simulation.
