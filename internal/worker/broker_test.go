@@ -13,15 +13,14 @@ import (
 
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 )
 
 // A store that a passing program has opened is not joined: its broker goes
 // with it, and the worker would look for it for ever.
 func TestAWorkerWaitsForAPassingProgram(t *testing.T) {
 	cfg := Config{DataDir: t.TempDir(), NATSListen: "127.0.0.1:0"}
-	passing, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", NoSync: true, Temporary: true})
-	require.NoError(t, err)
-	t.Cleanup(passing.Stop)
+	passing := queuetest.Start(t, func(c *embedded.Config) { c.Dir, c.Temporary = cfg.DataDir, true })
 	waits := make(chan struct{}, 1)
 	log := zerolog.New(writerFunc(func([]byte) { waits <- struct{}{} })).Level(zerolog.WarnLevel)
 	done := make(chan error, 1)
@@ -42,14 +41,11 @@ func TestAWorkerWaitsForAPassingProgram(t *testing.T) {
 // A worker that joined gets in again after the broker's token was renewed, since
 // others could read it.
 func TestAWorkerThatJoinedTakesUpANewToken(t *testing.T) {
-	dir := t.TempDir()
-	first, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
+	first := queuetest.Start(t)
+	dir := first.Dir
 	cfg := queue.DefaultConfig()
 	require.NoError(t, JoinEmbedded(&cfg, dir))
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	q := queuetest.Connect(t, cfg)
 	first.Stop()
 	require.NoError(t, os.Chmod(filepath.Join(dir, "token"), 0o644))
 

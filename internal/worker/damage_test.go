@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue/bitrot"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/worker"
 )
 
@@ -43,9 +41,8 @@ func TestAStreamThatLostItsEndHoldsTheFleet(t *testing.T) {
 
 			s.broker.Stop()
 			damaged := map[string]string{"ORDERS": "SECRET-NO-1100", "ORDERS_RESULTS": "SECRET-NO-3"}[stream]
-			require.NoError(t, bitrot.Damage(s.dir, stream, damaged, bitrot.Flip))
-			s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
-			require.NoError(t, err)
+			require.NoError(t, bitrot.Damage(s.broker.Dir, stream, damaged, bitrot.Flip))
+			s.broker.Restart(t)
 			s.unready("that its broker confirmed are lost") // whether or not the worker's writes have filled the end up
 			release()
 			s.shows(`orderpost_stream_present{stream="` + part + `"} 0`)
@@ -72,20 +69,14 @@ func TestAnOlderCopyUnderARunningWorkerPostsNothing(t *testing.T) {
 	s := openWatched(t, nil, func(c *worker.Config) {
 		c.Submit.RequestTimeout, c.Queue.AttemptTimeout = time.Second, time.Second // what is given again waits so long after a reconnect
 	})
-	start := func() {
-		t.Helper()
-		var err error
-		s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
-		require.NoError(t, err)
-	}
 	s.publish(0, 5)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 5`)
 	release := s.hold(0) // the API answers nobody
 	s.publish(100, 20)
 	s.broker.Stop()
 	copied := t.TempDir()
-	require.NoError(t, os.CopyFS(copied, os.DirFS(s.dir)))
-	start()
+	require.NoError(t, os.CopyFS(copied, os.DirFS(s.broker.Dir)))
+	s.broker.Restart(t)
 	release()
 	s.eventually(func() bool {
 		for no := 100; no < 120; no++ {
@@ -112,10 +103,10 @@ func TestAnOlderCopyUnderARunningWorkerPostsNothing(t *testing.T) {
 	had := attempts()
 
 	s.broker.Stop()
-	require.NoError(t, os.RemoveAll(s.dir))
-	require.NoError(t, os.CopyFS(s.dir, os.DirFS(copied)))
-	require.NoError(t, os.Chmod(filepath.Join(s.dir, "token"), 0o600)) // CopyFS gave it to everybody, and the broker would make another
-	start()
+	require.NoError(t, os.RemoveAll(s.broker.Dir))
+	require.NoError(t, os.CopyFS(s.broker.Dir, os.DirFS(copied)))
+	require.NoError(t, os.Chmod(filepath.Join(s.broker.Dir, "token"), 0o600)) // CopyFS gave it to everybody, and the broker would make another
+	s.broker.Restart(t)
 	s.unready("that its broker confirmed are lost")
 	s.eventually(s.queue.Conn.Connected, "not connected")
 	audit, err := books.Audit(t.Context(), s.queue)
@@ -134,10 +125,8 @@ func TestAWorkerThatStartsOnADamagedStorePostsNothing(t *testing.T) {
 	s.stop()
 	require.NoError(t, <-s.ended)
 	s.broker.Stop()
-	require.NoError(t, bitrot.Damage(s.dir, "ORDERS_RESULTS", "SECRET-NO-3", bitrot.Flip))
-	var err error
-	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
-	require.NoError(t, err)
+	require.NoError(t, bitrot.Damage(s.broker.Dir, "ORDERS_RESULTS", "SECRET-NO-3", bitrot.Flip))
+	s.broker.Restart(t)
 	s.eventually(s.queue.Conn.Connected, "not connected")
 	s.publish(100, 5)
 

@@ -10,6 +10,7 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -25,9 +26,7 @@ func TestAWorkerThatMayRequestNoOrdersSaysSo(t *testing.T) {
 	require.True(t, ns.ReadyForConnections(time.Minute))
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = "nats://worker:pw@"+ns.Addr().String(), "w-1", true, fleet.Present
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	q := queuetest.Connect(t, cfg)
 	m := newTopologyMonitor(q, nil, zerolog.Nop(), 0, 0)
 	_, missing := m.status()
 	require.Empty(t, missing)

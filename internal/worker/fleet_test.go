@@ -21,6 +21,7 @@ import (
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
 	"orderpost/internal/worker"
@@ -45,9 +46,7 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	m := &member{cut: &netcut.Dialer{}, ended: make(chan struct{})}
 	cfg := r.queueConfig(name)
 	cfg.AckWait, cfg.AttemptTimeout = 5*time.Second, time.Second
-	var err error
-	m.q, err = queue.Open(r.t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(m.cut))
-	require.NoError(r.t, err)
+	m.q = queuetest.Connect(r.t, cfg, nats.SetCustomDialer(m.cut))
 	m.control = fleet.New(m.q)
 	signer, err := worker.NewSigner("secret")
 	require.NoError(r.t, err)
@@ -226,9 +225,7 @@ func TestR12JoinerWaits(t *testing.T) {
 	r := newRig(t, order.Resubmit)
 	cfg := r.queueConfig("ghost")
 	cfg.AckWait = 5 * time.Second // as that of the others
-	ghost, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(ghost.Close)
+	ghost := queuetest.Connect(t, cfg)
 	began := time.Now()
 	require.NoError(t, fleet.New(ghost).Appear(t.Context(), fleet.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
 	r.publish(ghost, many("A", 10)...)
@@ -289,10 +286,7 @@ func TestFleetHoldThatCannotBeRead(t *testing.T) {
 	r := newRig(t, order.Resubmit)
 	a := r.join("a", 0, nil)
 	r.eventually(a.submitter.Gate().Open, "open")
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
-	require.NoError(t, err)
-	defer nc.Close()
-	_, err = nc.Request("$KV.ORDERPOST.fleet.hold", []byte("please stop"), 20*time.Second)
+	_, err := r.broker.JetStream(t).Publish(t.Context(), "$KV.ORDERPOST.fleet.hold", []byte("please stop"))
 	require.NoError(t, err)
 	r.withinASecond(func() bool {
 		reasons := a.submitter.Gate().State().Reasons

@@ -2,13 +2,13 @@ package worker_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/queue/queuetest"
 )
 
 // nats-server keeps no count for a subject with the byte 127, so it takes any number of
@@ -16,13 +16,9 @@ import (
 func TestIntentsUnderASubjectThatTheBrokerDoesNotCount(t *testing.T) {
 	r := newRig(t, order.Resubmit)
 	w := r.start("w1", &netcut.Dialer{}, nil)
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := nc.JetStream()
-	require.NoError(t, err)
+	js := r.broker.JetStream(t)
 	for _, id := range []string{"a", "b", "c"} {
-		_, err := js.PublishMsg(&nats.Msg{Subject: "orders.new.\x7f", Data: body("X-" + id), Header: nats.Header{nats.MsgIdHdr: {id}}})
+		_, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.\x7f", Data: queuetest.Body("X-" + id), Header: nats.Header{nats.MsgIdHdr: {id}}})
 		require.NoError(t, err)
 	}
 	r.publish(w.q, "A-1")

@@ -24,7 +24,7 @@ import (
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
@@ -43,14 +43,13 @@ const (
 // shop is a running worker, with the broker and the API that it works for.
 type shop struct {
 	t      *testing.T
-	broker *embedded.Server
+	broker *queuetest.Broker
 	api    *sandbox.Server
 	queue  *queue.Queue
 	log    *logLines
 	stop   context.CancelFunc
 	ended  chan error
 	ops    string // base URL
-	dir    string // the broker's
 	look   time.Duration
 	trace  trace.Tracer
 	early  atomic.Int32 // how many POSTs the API answers with 425
@@ -72,11 +71,8 @@ func (s *shop) hold(n int) (release func()) {
 // broker and API are up and the worker is not.
 func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *shop {
 	t.Helper()
-	s := &shop{t: t, log: &logLines{}, ended: make(chan error, 1), dir: t.TempDir()}
+	s := &shop{t: t, log: &logLines{}, ended: make(chan error, 1), broker: queuetest.Start(t)}
 	var err error
-	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { s.broker.Stop() })
 	s.api, err = sandbox.New(sandbox.Config{Keys: map[string]string{shopKey: shopSecret}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	front := httptest.NewServer(http.HandlerFunc(s.answer))
@@ -86,9 +82,7 @@ func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *sho
 	for _, c := range change {
 		c(&cfg)
 	}
-	s.queue, err = queue.Open(t.Context(), cfg.Queue, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(s.queue.Close)
+	s.queue = queuetest.Connect(t, cfg.Queue)
 	if before != nil {
 		before(s)
 	}
@@ -138,7 +132,7 @@ func (s *shop) publish(from, n int) {
 	in := make([]settle.Intent, n)
 	for i := range in {
 		no := fmt.Sprintf("SECRET-NO-%d", from+i)
-		in[i] = settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no), ID: no}
+		in[i] = queuetest.Intent(no, no)
 	}
 	for _, r := range s.queue.PublishMany(s.t.Context(), in) {
 		require.NoError(s.t, r.Err)

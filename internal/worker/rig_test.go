@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -19,8 +18,8 @@ import (
 	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
@@ -34,8 +33,7 @@ const ackWait = time.Second
 // rig is a broker and an API, which outlive the workers of a test.
 type rig struct {
 	t       *testing.T
-	dir     string // the broker's
-	broker  *embedded.Server
+	broker  *queuetest.Broker
 	api     *sandbox.Server
 	url     string
 	policy  order.Policy
@@ -46,9 +44,7 @@ type rig struct {
 
 func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)) *rig {
 	t.Helper()
-	r := &rig{t: t, policy: policy, dir: t.TempDir(), ackWait: ackWait}
-	r.startBroker("127.0.0.1:0")
-	t.Cleanup(func() { r.broker.Stop() })
+	r := &rig{t: t, policy: policy, broker: queuetest.Start(t), ackWait: ackWait}
 	var err error
 	cfg := sandbox.Config{Keys: map[string]string{"key": "secret"}, Logger: zerolog.Nop()}
 	for _, c := range change {
@@ -62,16 +58,9 @@ func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)
 	return r
 }
 
-func (r *rig) startBroker(listen string) {
-	r.t.Helper()
-	var err error
-	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
-	require.NoError(r.t, err)
-}
-
 func (r *rig) queueConfig(name string) queue.Config {
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = r.broker.URL, r.broker.Token, name, true, fleet.Present
+	cfg := r.broker.Config(name)
+	cfg.Present = fleet.Present
 	cfg.AckWait, cfg.AttemptTimeout = r.ackWait, r.ackWait/2
 	return cfg
 }
@@ -90,10 +79,7 @@ type life struct {
 func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, change ...func(*submit.Config)) *life {
 	r.t.Helper()
 	l := &life{cut: cut, ended: make(chan error, 1)}
-	var err error
-	l.q, err = queue.Open(r.t.Context(), r.queueConfig(name), zerolog.Nop(), nats.SetCustomDialer(cut),
-		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
-	require.NoError(r.t, err)
+	l.q = queuetest.Connect(r.t, r.queueConfig(name), nats.SetCustomDialer(cut), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
 	signer, err := worker.NewSigner("secret")
 	require.NoError(r.t, err)
 	cfg := submitConfig(r.t, r.url)
@@ -122,12 +108,10 @@ func (l *life) end() {
 	l.q.Close()
 }
 
-func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
-
 func (r *rig) publish(q *queue.Queue, nos ...string) {
 	r.t.Helper()
 	for _, no := range nos {
-		p, err := q.Producer.Publish(r.t.Context(), settle.Intent{OrderNo: no, Body: body(no), ID: "i:" + no})
+		p, err := q.Producer.Publish(r.t.Context(), queuetest.Intent(no, "i:"+no))
 		require.NoError(r.t, err)
 		require.Equal(r.t, settle.Stored, p)
 	}
@@ -137,11 +121,7 @@ func (r *rig) publish(q *queue.Queue, nos ...string) {
 // among themselves, and against the API's ledger.
 func (r *rig) settled(q *queue.Queue) map[string]*order.Record {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
-		_ = q.Trimmer.Trim(r.t.Context())
-		room, err := q.Census.Room(r.t.Context())
-		return err == nil && room.Msgs == 0
-	}, 90*time.Second, 10*time.Millisecond)
+	queuetest.Drained(r.t, q)
 	audit, err := books.Audit(r.t.Context(), q)
 	require.NoError(r.t, err)
 	require.True(r.t, audit.Balanced(), "%+v", audit)

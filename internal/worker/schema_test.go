@@ -11,6 +11,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -62,7 +63,7 @@ func TestANewSchemaDecidesNothingThatWasBegun(t *testing.T) {
 
 			r.schema = nil
 			c := r.start("c", &netcut.Dialer{}, nil)
-			_, err = c.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "fresh", Body: body("fresh"), ID: "again"})
+			_, err = c.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "fresh", Body: queuetest.Body("fresh"), ID: "again"})
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return r.api.Created("fresh") == 1 }, time.Minute, 5*time.Millisecond)
 			require.Equal(t, order.OutcomeAccepted, r.settled(c.q)["fresh"].Outcome())

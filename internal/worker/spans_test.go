@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/tracing/span"
 	"orderpost/internal/worker"
 )
@@ -28,7 +29,7 @@ func (s *shop) bring(orderNo, flags string) {
 	s.t.Helper()
 	var door string
 	s.eventually(func() bool { door = s.log.find("the HTTP door is open", "url"); return door != "" }, "the door does not open")
-	req, err := http.NewRequest(http.MethodPost, door+"/v1/orders", strings.NewReader(string(body(orderNo))))
+	req, err := http.NewRequest(http.MethodPost, door+"/v1/orders", strings.NewReader(string(queuetest.Body(orderNo))))
 	require.NoError(s.t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", orderNo)

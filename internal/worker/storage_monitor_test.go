@@ -16,6 +16,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -37,17 +38,7 @@ func (p *pretended) Revive() error {
 
 func newPretended(t *testing.T, change ...func(*queue.Config)) (*storageMonitor, *pretended, *queue.Queue, *bytes.Buffer) {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, "test", true, fleet.Present
-	for _, c := range change {
-		c(&cfg)
-	}
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	q := queuetest.Open(t, queuetest.Start(t), "test", change...)
 	var said bytes.Buffer
 	r := newStorageMonitor(nil, q, zerolog.New(&said))
 	store := &pretended{disk: embedded.Disk{Free: 100 << 20, Size: 100 << 20}}

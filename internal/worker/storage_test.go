@@ -3,14 +3,11 @@ package worker_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -23,11 +20,7 @@ import (
 // away.
 func (r *rig) limitResults(most int64) {
 	r.t.Helper()
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
-	require.NoError(r.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(r.t, err)
+	js := r.broker.JetStream(r.t)
 	stream, err := js.Stream(r.t.Context(), "ORDERS_RESULTS")
 	require.NoError(r.t, err)
 	cfg := stream.CachedInfo().Config
@@ -83,11 +76,10 @@ func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 				nos = append(nos, fmt.Sprint("D-", i))
 			}
 			r.publish(w.q, nos...)
-			listen := strings.TrimPrefix(r.broker.URL, "nats://")
 			for round := int64(1); round <= 2; round++ {
 				require.Eventually(t, func() bool { return r.api.Ledger().OrdersCreated >= round*n/6 }, 20*time.Second, time.Millisecond)
 				r.broker.Stop()
-				r.startBroker(listen)
+				r.broker.Restart(t)
 			}
 			recs := r.settled(w.q)
 			require.Len(t, recs, n)

@@ -12,7 +12,7 @@ func TestAStrandedIntentIsToldAndDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWatched(t, func(s *shop) {
 		s.publish(0, 1)
-		consumer, err := s.hands().Consumer(t.Context(), "ORDERS", "workers")
+		consumer, err := s.broker.JetStream(s.t).Consumer(t.Context(), "ORDERS", "workers")
 		require.NoError(t, err)
 		msg, err := consumer.Next()
 		require.NoError(t, err)

@@ -8,15 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/worker"
 )
 
@@ -36,17 +34,6 @@ func ackWaitOf(d time.Duration) func(*worker.Config) {
 	return func(c *worker.Config) { c.Queue.AckWait = d }
 }
 
-// hands is a person's own connection to the broker.
-func (s *shop) hands() jetstream.JetStream {
-	s.t.Helper()
-	nc, err := nats.Connect(s.broker.URL, nats.Token(s.broker.Token), nats.Timeout(time.Minute))
-	require.NoError(s.t, err)
-	s.t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(s.t, err)
-	return js
-}
-
 // unready waits until the worker is not ready for a reason with this text.
 func (s *shop) unready(text string) {
 	s.t.Helper()
@@ -63,11 +50,7 @@ func (s *shop) ready() {
 
 func (s *shop) repair() {
 	s.t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Missing = s.broker.URL, s.broker.Token, "anna", queue.LeaveMissing
-	q, err := queue.Open(s.t.Context(), cfg, zerolog.Nop())
-	require.NoError(s.t, err)
-	defer q.Close()
+	q := queuetest.Open(s.t, s.broker, "anna", queuetest.AsCommand, func(c *queue.Config) { c.Missing = queue.LeaveMissing })
 	made, err := q.Topology.MakeLost(s.t.Context())
 	require.NoError(s.t, err)
 	require.NoError(s.t, q.Extents.AcceptLosses(s.t.Context(), "anna", made))
@@ -80,7 +63,7 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	var release func()
 	s := openWatched(t, func(s *shop) { release = s.hold(1) }, ackWaitOf(5*time.Second))
 	s.shows(`orderpost_in_flight_requests 1`, `orderpost_stream_present{stream="consumer"} 1`)
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
 	s.unready("consumer workers of stream ORDERS is missing at the broker; the workers create it again")
 	s.shows(`orderpost_stream_present{stream="consumer"} 0`)
@@ -101,7 +84,7 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 // editConsumer changes the workers' consumer, as somebody may with nats consumer edit.
 func (s *shop) editConsumer(change func(*jetstream.ConsumerConfig)) {
 	s.t.Helper()
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	consumer, err := js.Consumer(s.t.Context(), "ORDERS", "workers")
 	require.NoError(s.t, err)
 	changed := consumer.CachedInfo().Config
@@ -125,7 +108,7 @@ func TestR7AWorkerNoticesAnotherAckWait(t *testing.T) {
 func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	s.editConsumer(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "orders.new.another" })
 	s.unready("consumer workers of stream ORDERS: it has the filter orders.new.another, wanted none. Set that back; or stop the workers, delete the consumer, and start one, which creates it again")
 	s.publish(0, 3)
@@ -147,7 +130,7 @@ func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 func TestAWorkerKeepsItsConsumer(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	for _, change := range []func(*jetstream.ConsumerConfig){
 		func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 },
 		func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{c.AckWait, time.Millisecond} },
@@ -167,7 +150,7 @@ func TestAWorkerKeepsItsConsumer(t *testing.T) {
 func TestAWorkerNoticesAStreamThatMayLoseOrders(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	stream, err := js.Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	was := stream.CachedInfo().Config
@@ -186,7 +169,7 @@ func TestAWorkerNoticesAStreamThatMayLoseOrders(t *testing.T) {
 func TestALostJournalIsMadeAnewAndStopsNothing(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
 	s.publish(0, 3)
 	s.eventually(func() bool {
@@ -206,7 +189,7 @@ func TestALostStreamIsLeftToAPerson(t *testing.T) {
 			s := openWatched(t, nil)
 			s.publish(0, 3)
 			s.shows(`orderpost_orders_total{outcome="accepted"} 3`, `orderpost_stream_present{stream="`+part+`"} 1`)
-			js := s.hands()
+			js := s.broker.JetStream(s.t)
 			require.NoError(t, js.DeleteStream(t.Context(), lost))
 			s.unready("stream " + lost + " is missing at the broker. Restore what is missing from a backup")
 			s.shows(`orderpost_stream_present{stream="` + part + `"} 0`)
@@ -236,17 +219,12 @@ func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
 	s := openWatched(t, nil)
 	s.publish(0, 3)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 3`)
-	address := strings.TrimPrefix(s.broker.URL, "nats://")
 	s.broker.Stop()
-	empty := t.TempDir()
-	token, err := os.ReadFile(filepath.Join(s.dir, "token"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(empty, "token"), token, 0o600))
-	s.broker, err = embedded.Start(embedded.Config{Dir: empty, Listen: address, NoSync: true})
-	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(s.broker.Dir, "jetstream")))
+	s.broker.Restart(t)
 	s.unready("the broker has lost all streams (stream ORDERS, stream ORDERS_RESULTS, stream ORDERS_DEAD, stream ORDERS_WAITING, bucket ORDERPOST)")
 	s.shows(`orderpost_broker_connected 1`, `orderpost_stream_present{stream="fleet"} 0`)
-	list := s.hands().StreamNames(t.Context())
+	list := s.broker.JetStream(s.t).StreamNames(t.Context())
 	for name := range list.Name() {
 		require.Fail(t, "a worker made the stream "+name)
 	}
@@ -264,7 +242,7 @@ func TestALostBucketIsLeftToAPerson(t *testing.T) {
 	s := openWatched(t, nil)
 	s.publish(0, 2)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 2`)
-	js := s.hands()
+	js := s.broker.JetStream(s.t)
 	require.NoError(t, js.DeleteStream(t.Context(), "KV_ORDERPOST"))
 	s.unready("bucket ORDERPOST is missing at the broker. Restore what is missing from a backup")
 	_, err := js.Stream(t.Context(), "KV_ORDERPOST")
