@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -44,7 +43,8 @@ func TestHoldOfProcesses(t *testing.T) {
 	before := r.created()
 	require.Less(t, before, orders, "the hold came too late to be seen")
 
-	r.restartBroker()
+	r.broker.Stop()
+	r.broker.Restart(t)
 	r.eventually(func() bool { return len(r.members()) == 3 }, "all are back")
 	for i, c := range all {
 		t.Logf("%s ended in %s", c.Name, c.End(patience).Round(time.Millisecond))
@@ -86,12 +86,7 @@ func (r *rig) inHand() int {
 // consumer is what the broker knows of the deliveries.
 func (r *rig) consumer() *jetstream.ConsumerInfo {
 	r.t.Helper()
-	nc, err := nats.Connect(r.settings["ORDERPOST_NATS_URL"], nats.Timeout(time.Minute))
-	require.NoError(r.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(r.t, err)
-	consumer, err := js.Consumer(r.t.Context(), "ORDERS", "workers")
+	consumer, err := r.broker.JetStream(r.t).Consumer(r.t.Context(), "ORDERS", "workers")
 	require.NoError(r.t, err)
 	return consumer.CachedInfo()
 }

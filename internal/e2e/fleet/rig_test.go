@@ -21,7 +21,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 )
@@ -32,8 +32,7 @@ const patience = 60 * time.Second
 // rig is a broker and an API in the test's process, and workers in theirs.
 type rig struct {
 	t        *testing.T
-	dir      string
-	broker   *embedded.Server
+	broker   *queuetest.Broker
 	api      *sandbox.Server
 	apiURL   string
 	settings map[string]string
@@ -42,9 +41,7 @@ type rig struct {
 
 func newRig(t *testing.T, change map[string]string) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir()}
-	r.startBroker("127.0.0.1:0")
-	t.Cleanup(func() { r.broker.Stop() })
+	r := &rig{t: t, broker: queuetest.Start(t)}
 	var err error
 	r.api, err = sandbox.New(sandbox.Config{Keys: map[string]string{"key": "secret"}, Trail: 100_000, Logger: zerolog.Nop()})
 	require.NoError(t, err)
@@ -59,28 +56,10 @@ func newRig(t *testing.T, change map[string]string) *rig {
 		"ORDERPOST_ACK_WAIT": "3s", "ORDERPOST_REQUEST_TIMEOUT": "1s",
 	}
 	maps.Copy(r.settings, change)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = r.broker.URL, r.broker.Token, "test"
-	cfg.AckWait, err = time.ParseDuration(r.settings["ORDERPOST_ACK_WAIT"])
+	wait, err := time.ParseDuration(r.settings["ORDERPOST_ACK_WAIT"])
 	require.NoError(t, err)
-	r.q, err = queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(r.q.Close)
+	r.q = queuetest.Open(t, r.broker, "test", queuetest.AsCommand, func(c *queue.Config) { c.AckWait = wait })
 	return r
-}
-
-func (r *rig) startBroker(listen string) {
-	r.t.Helper()
-	var err error
-	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
-	require.NoError(r.t, err)
-}
-
-// restartBroker stops the broker and starts it at the same address.
-func (r *rig) restartBroker() {
-	r.t.Helper()
-	r.broker.Stop()
-	r.startBroker(strings.TrimPrefix(r.broker.URL, "nats://"))
 }
 
 // start starts a worker.
@@ -133,7 +112,7 @@ func (r *rig) publish(prefix string, n int) {
 	in := make([]settle.Intent, n)
 	for i := range in {
 		no := fmt.Sprintf("%s-%05d", prefix, i)
-		in[i] = settle.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
+		in[i] = queuetest.Intent(no, "i:"+no)
 	}
 	for _, res := range r.q.PublishMany(r.t.Context(), in) {
 		require.NoError(r.t, res.Err)
