@@ -74,7 +74,7 @@ func TestOrderStatusesOfNotes(t *testing.T) {
 		return got[1].Lost
 	}
 	require.False(t, lost())
-	stream, err := jetStream(t, s).Stream(t.Context(), "ORDERS")
+	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
 	require.True(t, lost())

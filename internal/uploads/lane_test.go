@@ -43,7 +43,7 @@ func TestUploadsTakeTurns(t *testing.T) {
 // TestAnotherTimeFails: to resume such an import would fail again. The page says what helps,
 // without flags.
 func TestAnotherTimeFails(t *testing.T) {
-	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	q := connect(t, startBroker(t))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "times.csv", numbered(1, 3))
 	require.Equal(t, Done, imported(t, d, u.ID, ImportOptions{NotBefore: time.Now().Add(time.Hour)}).Import.State)
