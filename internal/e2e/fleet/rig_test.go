@@ -139,18 +139,6 @@ func (r *rig) attempts() []sandbox.Step {
 	return out
 }
 
-// stamped is when the worker signed a request, which it does directly before it
-// sends it.
-func stamped(t *testing.T, s sandbox.Step) time.Time {
-	t.Helper()
-	var body struct {
-		Timestamp int64 `json:"timestamp"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(s.Body), &body))
-	require.Positive(t, body.Timestamp)
-	return time.UnixMilli(body.Timestamp)
-}
-
 // settled waits until nothing is pending and compares all three books: the
 // streams with each other and with what the API created. Each order exists once.
 func (r *rig) settled(orders int) map[string]*order.Record {
