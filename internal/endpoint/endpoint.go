@@ -17,9 +17,6 @@ import (
 // that are named in plain. sends says what plain http would show, such as "the key". The
 // errors never show the whole URL, which may hold a secret.
 func HTTP(text, sends string, plain []string) (*url.URL, error) {
-	if strings.TrimSpace(text) != text || strings.Trim(text, `"'`) != text { // as files of settings with CRLF or quotes leave them
-		return nil, errors.New("has a blank, a line end or a quote before or after the URL; remove it")
-	}
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errors.New("is not a URL")

@@ -17,28 +17,44 @@ const EnvPrefix = "ORDERPOST_"
 func Environ(list []string) map[string]string { return env.ToMap(list) }
 
 // ReadEnv fills the struct that dst points to from the environment. The
-// error names the variable of every value that cannot be read, which then has its default:
-// nothing else can be said of it.
+// error names the variable of every value that cannot be read, which then has its default, or
+// that has something around it, which is then taken off: nothing else can be said of it.
 func ReadEnv(dst any, environ map[string]string) error {
-	err := env.ParseWithOptions(dst, env.Options{Environment: environ, Prefix: EnvPrefix})
-	keepEmpty(reflect.ValueOf(dst).Elem(), environ)
+	settings, readable := Settings(dst), maps.Clone(environ)
+	var errs []error
+	for _, s := range settings {
+		if bare, is := unwrapped(environ[s.Name]); is {
+			errs = append(errs, fmt.Errorf("%s: has a blank, a line end or quotes around its value, as a file of settings with CRLF or quotes leaves them; remove them", s.Name))
+			readable[s.Name] = bare
+		}
+	}
+	err := env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
+	keepEmpty(reflect.ValueOf(dst).Elem(), readable)
 	if err == nil {
-		return nil
+		return errors.Join(errs...)
 	}
 	var all env.AggregateError
 	if !errors.As(err, &all) {
-		return err
+		return errors.Join(append(errs, err)...)
 	}
-	errs := make([]error, len(all.Errors))
-	readable := maps.Clone(environ)
-	for i, e := range all.Errors {
-		var name string
-		name, errs[i] = nameVariable(e, Settings(dst), environ)
+	for _, e := range all.Errors {
+		name, err := nameVariable(e, settings, readable)
+		errs = append(errs, err)
 		delete(readable, name)
 	}
 	_ = env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
 	keepEmpty(reflect.ValueOf(dst).Elem(), readable)
 	return errors.Join(errs...)
+}
+
+// unwrapped returns a value without what stands around it by mistake: blanks, line ends, a
+// pair of quotes. A folder's name with a line end is another folder, with empty books.
+func unwrapped(value string) (bare string, is bool) {
+	bare = strings.TrimSpace(value)
+	if last := len(bare) - 1; last > 0 && bare[0] == bare[last] && (bare[0] == '"' || bare[0] == '\'') {
+		bare = bare[1:last]
+	}
+	return bare, bare != value
 }
 
 // keepEmpty sets the text settings with the tag empty:"kept" to "" if their

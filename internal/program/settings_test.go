@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/program"
+	"orderpost/internal/secret"
 )
 
 // TestEmptySettings: an empty variable is as good as none, but where empty has
@@ -32,4 +33,34 @@ func TestWrongSetting(t *testing.T) {
 	}
 	err := program.ReadEnv(&cfg, map[string]string{"ORDERPOST_LONGEST_WAIT": "2"})
 	require.EqualError(t, err, `ORDERPOST_LONGEST_WAIT: "2" is not a duration such as 500ms, 30s or 2h`)
+}
+
+// TestWrappedSetting: a folder's name with a line end is another folder, with empty books, and
+// a secret in quotes is another secret.
+func TestWrappedSetting(t *testing.T) {
+	for value, bare := range map[string]string{
+		"my data": "", `it's`: "", `"`: "", "": "",
+		"data\r": "data", "data\n": "data", " data": "data", `"data"`: "data", "'data'\r": "data", "  ": "",
+	} {
+		var cfg struct {
+			Dir  string      `env:"DIR"`
+			Word secret.Text `env:"WORD"`
+			Many int         `env:"MANY"`
+		}
+		err := program.ReadEnv(&cfg, map[string]string{"ORDERPOST_DIR": value, "ORDERPOST_WORD": value, "ORDERPOST_MANY": "5"})
+		if bare == "" && value != "  " {
+			require.NoError(t, err, "%q", value)
+			require.Equal(t, value, cfg.Dir)
+			continue
+		}
+		const says = " has a blank, a line end or quotes around its value, as a file of settings with CRLF or quotes leaves them; remove them"
+		require.EqualError(t, err, "ORDERPOST_DIR:"+says+"\nORDERPOST_WORD:"+says)
+		require.Equal(t, bare, cfg.Dir, "so that nothing else is said of it")
+		require.Equal(t, bare, string(cfg.Word))
+	}
+	var cfg struct {
+		Many int `env:"MANY"`
+	}
+	require.ErrorContains(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_MANY": "5\r"}), "ORDERPOST_MANY: has a blank")
+	require.Equal(t, 5, cfg.Many)
 }

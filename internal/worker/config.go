@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -83,9 +82,6 @@ func (c Config) Validate() error {
 	}
 	if c.Queue.URL == "" && c.DataDir == "" {
 		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required if ORDERPOST_NATS_URL is empty"))
-	}
-	if dir := c.DataDir; strings.TrimSpace(dir) != dir || strings.Trim(dir, `"'`) != dir { // as files of settings with CRLF or quotes leave them
-		errs = append(errs, fmt.Errorf("ORDERPOST_DATA_DIR: %q has a blank, a line end or a quote before or after the name, which makes it another folder; remove it", dir))
 	}
 	if c.Queue.URL == "" && c.Queue.Replicas > 1 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_REPLICAS: %d needs a NATS cluster (ORDERPOST_NATS_URL); the broker in the worker is one server", c.Queue.Replicas))
