@@ -64,8 +64,8 @@ func (f Found) advice(name string) []Step {
 	switch o := f.Record.Outcome(); {
 	case o == order.OutcomeAccepted:
 		return []Step{{Text: "Nothing: it is done."}}
-	case o == order.OutcomeNone && (f.Record.Unsure || f.Record.Open()):
-		return []Step{{Text: "An attempt may have created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Ask the API's operator whether the order exists, or enqueue it again: it is sent again, and stays in doubt until the API or a person ends that."}}
+	case o == order.OutcomeNone && f.Record.Doubtful():
+		return []Step{{Text: "An attempt may have created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Ask the API's operator whether the order exists, or enqueue it again: by default it is sent again, and stays in doubt until the API or a person ends that."}}
 	case o == order.OutcomeNone:
 		return []Step{{Text: "No attempt created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Enqueue it again."}}
 	case o == order.OutcomeCancelled:

@@ -234,12 +234,12 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]
 func lost(row *Row, note *order.Record) (outcome, reason, created string) {
 	const why = "its intent left the queue without an outcome (a stream was lost, or somebody removed it)"
 	switch other := differs(note.BodyHash, row.Order.BodyHash()); {
-	case !note.Unsure && !note.Open():
+	case !note.Doubtful():
 		return outcomeNothing, why + ", and no attempt created it; import the file again to send it", order.OutcomeCancelled.Created()
 	case other:
 		return outcomeConflict, "the order_no belongs to another order, which an attempt may have created: " + why, order.OutcomeUnknown.Created()
 	default:
-		return order.OutcomeUnknown.String(), why + ", and an attempt may have created it; ask the API's operator, or import the file again: the order is sent again, and stays in doubt until the API or a person ends that", order.OutcomeUnknown.Created()
+		return order.OutcomeUnknown.String(), why + ", and an attempt may have created it; ask the API's operator, or import the file again: by default the order is sent again, and stays in doubt until the API or a person ends that", order.OutcomeUnknown.Created()
 	}
 }
 

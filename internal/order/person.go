@@ -93,3 +93,7 @@ func (r *Record) SameDelivery(other *Record) bool {
 func (r *Record) Open() bool {
 	return r != nil && r.Outcome() == OutcomeNone && (r.Note == NoteAttempt || r.Note == NoteSuspect)
 }
+
+// Doubtful reports whether an attempt may have created the order, although no answer says
+// so: the record is in doubt, or an attempt was left open.
+func (r *Record) Doubtful() bool { return r != nil && r.Unsure || r.Open() }

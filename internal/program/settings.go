@@ -28,11 +28,12 @@ func ReadEnv(dst any, environ map[string]string) error {
 			readable[s.Name] = bare
 		}
 	}
-	err := env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
-	keepEmpty(reflect.ValueOf(dst).Elem(), readable)
-	if err == nil {
-		return errors.Join(errs...)
+	read := func() error {
+		err := env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
+		keepEmpty(reflect.ValueOf(dst).Elem(), readable)
+		return err
 	}
+	err := read()
 	var all env.AggregateError
 	if !errors.As(err, &all) {
 		return errors.Join(append(errs, err)...)
@@ -42,8 +43,7 @@ func ReadEnv(dst any, environ map[string]string) error {
 		errs = append(errs, err)
 		delete(readable, name)
 	}
-	_ = env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
-	keepEmpty(reflect.ValueOf(dst).Elem(), readable)
+	_ = read()
 	return errors.Join(errs...)
 }
 

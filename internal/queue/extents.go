@@ -122,10 +122,11 @@ func (ex *ExtentKeeper) keep(ctx context.Context, e Extents, revision uint64) {
 func raise(was, seen Extents) (raised bool) {
 	for name, e := range seen {
 		have, known := was[name]
-		replaced := e.Last > 0 && e.Created.Before(have.Created) && !have.Accepted.After(e.Accepted)
-		if !known || replaced {
+		switch {
+		case known && have.Accepted.After(e.Accepted):
+		case !known, e.Last > 0 && e.Created.Before(have.Created):
 			was[name], raised = e, true
-		} else if e.Created.Equal(have.Created) && e.Last > have.Last && !have.Accepted.After(e.Accepted) {
+		case e.Created.Equal(have.Created) && e.Last > have.Last:
 			have.Last = e.Last
 			was[name], raised = have, true
 		}

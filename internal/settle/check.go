@@ -59,7 +59,7 @@ func (d *Delivery) doubtBefore() bool {
 	case last == nil:
 		return false
 	case last.IntentID != d.Intent.ID:
-		return (last.Unsure || last.Open()) && (!d.Redelivered() || d.Invalid != nil)
+		return last.Doubtful() && (!d.Redelivered() || d.Invalid != nil)
 	default:
 		return last.Unsure && last.Aside() && (d.Unexplained == 0 && !last.Open() || d.Invalid != nil)
 	}
