@@ -45,7 +45,8 @@ var mayImport = map[string][]string{
 	"internal/queue/smalldisk":      {},
 	"internal/queue/bitrot":         {},                                                                                 // for tests alone
 	"internal/queue/queuetest":      {"internal/order", "internal/settle", "internal/queue", "internal/queue/embedded"}, // for tests alone
-	"internal/sandbox":              {},
+	"internal/authority":            {},
+	"internal/sandbox":              {"internal/authority"},
 	"internal/sign":                 {"internal/order"},
 	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/http1", "internal/submit/answer", "internal/planted", "internal/orderschema"},
 	"internal/submit/gate":          {"internal/order"},

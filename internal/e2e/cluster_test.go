@@ -28,7 +28,7 @@ type cluster struct {
 
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	ca := newAuthority(t)
+	ca := newCertificates(t)
 	cert, key := ca.issue("server")
 	c := &cluster{settings: make(map[string]map[string]string), conf: conf{file: "../../deployments/nats/cluster.conf",
 		vars: map[string]string{"NATS_CERT_FILE": cert, "NATS_KEY_FILE": key, "NATS_CA_FILE": ca.file}}}

@@ -33,7 +33,7 @@ var roles = []string{"publisher", "producer", "gateway", "notify", "worker", "op
 // secured is a server that was started from deployments/nats/nats.conf, with
 // the settings that each role's programs need for it.
 type secured struct {
-	ca       *authority
+	ca       *certificates
 	conf     conf // the server's
 	server   *server.Server
 	url      string
@@ -42,7 +42,7 @@ type secured struct {
 
 func startSecured(t *testing.T) *secured {
 	t.Helper()
-	ca := newAuthority(t)
+	ca := newCertificates(t)
 	serverCert, serverKey := ca.issue("server")
 	s := &secured{ca: ca, settings: make(map[string]map[string]string), conf: conf{file: "../../deployments/nats/nats.conf",
 		vars: map[string]string{"NATS_CERT_FILE": serverCert, "NATS_KEY_FILE": serverKey, "NATS_CA_FILE": ca.file, "NATS_STORE_DIR": t.TempDir()}}}
@@ -423,7 +423,7 @@ func TestStrangersStayOutside(t *testing.T) {
 		"no certificate": {"ORDERPOST_NATS_CERT_FILE": "", "ORDERPOST_NATS_KEY_FILE": ""},
 		"no nkey":        {"ORDERPOST_NATS_NKEY_FILE": ""},
 		"another's nkey": {"ORDERPOST_NATS_NKEY_FILE": strangersFile},
-		"unknown server": {"ORDERPOST_NATS_CA_FILE": newAuthority(t).file},
+		"unknown server": {"ORDERPOST_NATS_CA_FILE": newCertificates(t).file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := map[string]string{"ORDERPOST_NATS_CONNECT_TIMEOUT": "300ms"}

@@ -1,11 +1,7 @@
 package livefile
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -13,23 +9,24 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/authority"
 )
 
 // renew writes a certificate of this serial number, or only one of its two files.
 func renew(t *testing.T, serial int64, begins, ends time.Time, certFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a, err := authority.New("authority")
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: begins, NotAfter: ends, DNSNames: []string{"localhost"}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	pair, err := a.Sign(x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: begins, NotAfter: ends})
 	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	cert, key, err := authority.PEM(pair)
 	require.NoError(t, err)
 	if certFile != "" {
-		require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+		require.NoError(t, os.WriteFile(certFile, cert, 0o600))
 	}
 	if keyFile != "" {
-		require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+		require.NoError(t, os.WriteFile(keyFile, key, 0o600))
 	}
 }
 

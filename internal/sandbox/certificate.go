@@ -1,66 +1,26 @@
 package sandbox
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
-	"math/big"
 	"net"
-	"time"
+
+	"orderpost/internal/authority"
 )
 
-// identity is the server's certificate, and the authority that signed it. Both
-// are made at the start, and the keys never leave the process.
+// identity is the server's certificate, and the authority that signed it.
 type identity struct {
 	certificate tls.Certificate
 	ca          []byte // PEM
 }
 
 // newIdentity makes a certificate for loopback and for the given hosts.
-func newIdentity(now time.Time, hosts ...string) (*identity, error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func newIdentity(hosts ...string) (*identity, error) {
+	a, err := authority.New("orderpost sandbox authority")
 	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
+		return nil, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "orderpost sandbox authority"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "orderpost sandbox"},
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	for _, h := range hosts {
-		if ip := net.ParseIP(h); ip != nil {
-			leaf.IPAddresses = append(leaf.IPAddresses, ip)
-		} else if h != "" {
-			leaf.DNSNames = append(leaf.DNSNames, h)
-		}
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	return &identity{
-		certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		ca:          pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
-	}, nil
+	pair, err := a.Server(hosts...)
+	return &identity{pair, a.PEM}, err
 }
 
 // secured puts TLS over a listener. HTTP/1.1 alone, so that a dropped connection

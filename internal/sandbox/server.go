@@ -53,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 	s.config.Keys = nil // they live in the keyring
 	if cfg.TLS {
 		var err error
-		if s.listening.identity, err = newIdentity(time.Now(), cfg.Hosts...); err != nil {
+		if s.listening.identity, err = newIdentity(cfg.Hosts...); err != nil {
 			return nil, fmt.Errorf("sandbox: %w", err)
 		}
 	}

@@ -2,16 +2,11 @@ package submit
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/authority"
 	"orderpost/internal/order"
 	"orderpost/internal/submit/gate"
 )
@@ -35,10 +31,14 @@ import (
 // certificate the gate opens by itself, and every order is accepted.
 func TestTheGateSaysWhatIsWrongWithACertificate(t *testing.T) {
 	now := time.Now()
-	good, goodPEM := issued(t, now.Add(time.Hour))
-	expired, expiredPEM := issued(t, now.Add(-time.Hour))
-	trusted := filepath.Join(t.TempDir(), "all.pem")
-	require.NoError(t, os.WriteFile(trusted, append(goodPEM, expiredPEM...), 0o600))
+	a, err := authority.New("authority")
+	require.NoError(t, err)
+	good, err := a.Server()
+	require.NoError(t, err)
+	expired, err := a.Sign(x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(-time.Hour)})
+	require.NoError(t, err)
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(trusted, a.PEM, 0o600))
 	words := "certificate not trusted: it expired on " + now.Add(-time.Hour).UTC().Format(time.RFC3339) + ": whoever runs the API must renew it"
 
 	var cert atomic.Pointer[tls.Certificate]
@@ -91,15 +91,4 @@ func TestTheGateSaysWhatIsWrongWithACertificate(t *testing.T) {
 	cert.Store(&good)
 	wg.Wait()
 	require.Eventually(t, func() bool { return s.Gate().State().Open }, 20*time.Second, time.Millisecond)
-}
-
-// issued returns a certificate for 127.0.0.1 that is its own authority, and its PEM.
-func issued(t *testing.T, until time.Time) (tls.Certificate, []byte) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-24 * time.Hour), NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -3,16 +3,10 @@ package http1
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,34 +15,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/authority"
 	"orderpost/internal/order"
 )
-
-// issued is a certificate of its own authority, in a file for ORDERPOST_API_CA_FILE.
-func issued(t *testing.T, name string, from, to time.Time) (tls.Certificate, string) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test Authority"}, NotBefore: from, NotAfter: to,
-		DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	if ip := net.ParseIP(name); ip != nil {
-		tmpl.DNSNames, tmpl.IPAddresses = nil, []net.IP{ip}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
-}
 
 // A handshake that fails says what is wrong and what to do, nothing was sent,
 // and the order is tried again.
 func TestHandshakesThatFail(t *testing.T) {
 	now := time.Now()
 	day := 24 * time.Hour
-	good, ca := issued(t, "127.0.0.1", now.Add(-day), now.Add(day))
-	other, otherCA := issued(t, "api.example", now.Add(-day), now.Add(day))
-	expired, expiredCA := issued(t, "127.0.0.1", now.Add(-2*day), now.Add(-day))
-	early, earlyCA := issued(t, "127.0.0.1", now.Add(day), now.Add(2*day))
+	a, err := authority.New("Test Authority")
+	require.NoError(t, err)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, a.PEM, 0o600))
+	issued := func(c x509.Certificate) tls.Certificate {
+		pair, err := a.Sign(c)
+		require.NoError(t, err)
+		return pair
+	}
+	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
+	good, other := issued(x509.Certificate{IPAddresses: loopback}), issued(x509.Certificate{DNSNames: []string{"api.example"}})
+	expired := issued(x509.Certificate{IPAddresses: loopback, NotBefore: now.Add(-2 * day), NotAfter: now.Add(-day)})
+	early := issued(x509.Certificate{IPAddresses: loopback, NotBefore: now.Add(day)})
 	with := func(c tls.Certificate, change func(*tls.Config)) *tls.Config {
 		conf := &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS10}
 		if change != nil {
@@ -64,9 +52,9 @@ func TestHandshakesThatFail(t *testing.T) {
 		words  string
 	}{
 		"unknown authority": {with(good, nil), nil, "", "certificate not trusted", `it is signed by an authority that is not trusted here ("CN=Test Authority"): name that one's PEM file in ORDERPOST_API_CA_FILE`},
-		"another name":      {with(other, nil), nil, otherCA, "certificate not trusted", `it is for api.example, not for 127.0.0.1: is ORDERPOST_API_URL right?`},
-		"expired":           {with(expired, nil), nil, expiredCA, "certificate not trusted", "it expired on " + now.Add(-day).UTC().Format(time.RFC3339) + ": whoever runs the API must renew it"},
-		"not valid yet":     {with(early, nil), nil, earlyCA, "certificate not trusted", "it is valid from " + now.Add(day).UTC().Format(time.RFC3339) + " on only: is this machine's clock right?"},
+		"another name":      {with(other, nil), nil, ca, "certificate not trusted", `it is for api.example, not for 127.0.0.1: is ORDERPOST_API_URL right?`},
+		"expired":           {with(expired, nil), nil, ca, "certificate not trusted", "it expired on " + now.Add(-day).UTC().Format(time.RFC3339) + ": whoever runs the API must renew it"},
+		"not valid yet":     {with(early, nil), nil, ca, "certificate not trusted", "it is valid from " + now.Add(day).UTC().Format(time.RFC3339) + " on only: is this machine's clock right?"},
 		"TLS 1.1":           {with(good, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11 }), nil, ca, "TLS handshake failed", "the server speaks neither TLS 1.2 nor 1.3"},
 		"no HTTP/1.1":       {with(good, func(c *tls.Config) { c.NextProtos = []string{"h3"} }), nil, ca, "TLS handshake failed", "the server offers no HTTP/1.1"},
 		"no TLS": {nil, func(conn net.Conn) {
