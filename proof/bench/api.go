@@ -15,20 +15,27 @@ import (
 // api is the sink process.
 type api struct {
 	*process
-	url string
+	url     string // that orders are posted to
+	seenURL string // that says what it saw
 }
 
 // startAPI starts the sink.
 func (r *rig) startAPI(ctx context.Context, o contender.SinkOptions) (*api, error) {
-	addrs, err := freeAddrs(1)
+	addrs, err := freeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(r.dir, "sink", r.self, os.Environ(), "sink", "--addr", addrs[0], "--warm", fmt.Sprint(o.Warm), fmt.Sprintf("--transit=%v", o.Transit))
+	a := &api{url: "http://" + addrs[0], seenURL: "http://" + addrs[0] + "/seen"}
+	args := []string{"sink", "--addr", addrs[0], "--warm", fmt.Sprint(o.Warm), fmt.Sprintf("--transit=%v", o.Transit)}
+	if r.https {
+		a.url = "https://" + addrs[1]
+		args = append(args, "--tls-addr", addrs[1], "--tls-pair", r.pair)
+	}
+	p, err := start(r.dir, "sink", r.self, os.Environ(), args...)
 	if err != nil {
 		return nil, err
 	}
-	a := &api{process: p, url: "http://" + addrs[0]}
+	a.process = p
 	for {
 		if _, err = a.seen(ctx, false); err == nil {
 			return a, nil
@@ -44,7 +51,7 @@ func (r *rig) startAPI(ctx context.Context, o contender.SinkOptions) (*api, erro
 }
 
 func (a *api) seen(ctx context.Context, transits bool) (s contender.Seen, err error) {
-	url := a.url + "/seen"
+	url := a.seenURL
 	if transits {
 		url += "?transits"
 	}

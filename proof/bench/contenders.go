@@ -17,6 +17,8 @@ func sinkCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunSink(cmd.Context(), o) }}
 	f := cmd.Flags()
 	f.StringVar(&o.Addr, "addr", "", "")
+	f.StringVar(&o.TLSAddr, "tls-addr", "", "")
+	f.StringVar(&o.TLSPair, "tls-pair", "", "")
 	f.Int64Var(&o.Warm, "warm", 0, "")
 	f.BoolVar(&o.Transit, "transit", false, "")
 	return cmd

@@ -95,7 +95,7 @@ func serveSink(t *testing.T) *api {
 	done := make(chan error, 1)
 	go func() { done <- contender.RunSink(ctx, contender.SinkOptions{Addr: addrs[0]}) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
-	a := &api{url: "http://" + addrs[0]}
+	a := &api{url: "http://" + addrs[0], seenURL: "http://" + addrs[0] + "/seen"}
 	require.Eventually(t, func() bool { _, err := a.seen(t.Context(), false); return err == nil }, time.Minute, 5*time.Millisecond)
 	return a
 }

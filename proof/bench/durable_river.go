@@ -36,7 +36,7 @@ func (d *durableTrial) river(ctx context.Context, name, database string, strace 
 	}
 	program, args := strace.wrap(d.peers, "--system", name, "--database", database, "--url", d.api.url, "--key", contender.APIKey,
 		"--secret", contender.APISecret, "--file", d.file, "--slots", strconv.Itoa(defaultSlots))
-	p, err := start(d.rig.dir, name, program, os.Environ(), args...)
+	p, err := start(d.rig.dir, name, program, d.env(), args...)
 	if err != nil {
 		return err
 	}

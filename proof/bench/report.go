@@ -16,6 +16,7 @@ type report struct {
 	Machine string  `json:"machine"`
 	Store   string  `json:"store"`
 	Broker  string  `json:"broker"`
+	HTTPS   bool    `json:"https"`
 	Tables  []table `json:"tables"`
 }
 
@@ -173,6 +174,9 @@ func (r *report) print(out io.Writer, asJSON bool) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s.\nBrokers of the cases in memory: %s, store in %s.\n", r.Date, r.Machine, r.Broker, r.Store)
+	if r.HTTPS {
+		b.WriteString("Orders were posted over TLS.\n")
+	}
 	for _, t := range r.Tables {
 		fmt.Fprintf(&b, "\n**%s**\n\n| %s |\n|%s\n", t.Title, strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
 		for _, row := range t.Rows {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"orderpost/internal/authority"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 	"orderpost/proof/bench/contender"
@@ -25,6 +27,8 @@ type rig struct {
 	orderpost string
 	nats      string
 	peers     string // built for the first that needs it
+	pair      string // the API's certificate and its key
+	trusted   string // the certificate of its authority
 	failed    int    // trials
 }
 
@@ -51,6 +55,11 @@ func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err err
 	if r.dir, err = os.MkdirTemp("", "orderpost-bench-*"); err != nil {
 		return r, err
 	}
+	if o.https {
+		if err := r.certify(); err != nil {
+			return r, err
+		}
+	}
 	r.say("building; stores are in %s", base)
 	if r.orderpost, err = r.build(ctx, "", "orderpost", "orderpost/cmd/orderpost"); err != nil {
 		return r, err
@@ -59,6 +68,32 @@ func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err err
 		r.nats, err = r.build(ctx, "", "nats-server", "github.com/nats-io/nats-server/v2")
 	}
 	return r, err
+}
+
+// certify makes the certificate of the API.
+func (r *rig) certify() error {
+	a, err := authority.New("the bench")
+	if err != nil {
+		return err
+	}
+	pair, err := a.Server()
+	if err != nil {
+		return err
+	}
+	certificate, key, err := authority.PEM(pair)
+	if err != nil {
+		return err
+	}
+	r.pair, r.trusted = filepath.Join(r.dir, "api.pem"), filepath.Join(r.dir, "trusted.pem")
+	return errors.Join(os.WriteFile(r.pair, append(certificate, key...), 0o600), os.WriteFile(r.trusted, a.PEM, 0o600))
+}
+
+// env is the environment of those who post.
+func (r *rig) env() []string {
+	if r.trusted == "" {
+		return os.Environ()
+	}
+	return append(os.Environ(), "SSL_CERT_FILE="+r.trusted)
 }
 
 // build compiles a package. A folder names a module that is not of the workspace.

@@ -27,6 +27,7 @@ type options struct {
 	rounds     int
 	orders     int
 	sync       bool
+	https      bool
 	store      string
 	disk       string
 	json       bool
@@ -72,6 +73,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case")
 	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000)")
 	f.BoolVar(&o.sync, "sync-always", false, "the servers of the pipeline, cluster and latency cases fsync every write; give --store a folder on a disk")
+	f.BoolVar(&o.https, "https", false, "orders are posted over TLS; what else is asked of the API is in clear")
 	f.StringVar(&o.store, "store", "", "folder of the stores in memory (default /dev/shm where there is one, else the temporary folder)")
 	f.StringVar(&o.disk, "disk", "", "folder on a disk for the durable case (default: the temporary folder)")
 	f.BoolVar(&o.json, "json", false, "print the figures as JSON")
@@ -128,7 +130,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer r.cleanUp()
-	report := &report{Date: time.Now().UTC().Format("2006-01-02 15:04 MST"), Machine: describeMachine(), Store: r.store, Broker: o.brokerSettings()}
+	report := &report{Date: time.Now().UTC().Format("2006-01-02 15:04 MST"), Machine: describeMachine(), Store: r.store, Broker: o.brokerSettings(), HTTPS: o.https}
 	for _, name := range caseNames {
 		if !slices.Contains(o.cases, name) {
 			continue

@@ -140,7 +140,7 @@ func (s *stage) startWorker() error {
 	var err error
 	switch s.contender {
 	case usual:
-		p, err = start(s.dir, "usual", s.self, os.Environ(), "usual", "--url", s.api.url, "--nats", s.broker.url,
+		p, err = start(s.dir, "usual", s.self, s.env(), "usual", "--url", s.api.url, "--nats", s.broker.url,
 			"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomesPrefix, "--in-flight", strconv.Itoa(s.inFlight))
 	default:
 		if s.profile != "" {
@@ -166,7 +166,7 @@ func (s *stage) startWorker() error {
 // workerEnv is the worker's environment: its defaults but for what the trial
 // is about.
 func (s *stage) workerEnv(more ...string) []string {
-	env := append(os.Environ(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
+	env := append(s.env(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
 		"ORDERPOST_WORKER_NAME=worker-1", "ORDERPOST_LOG_FORMAT=json", "ORDERPOST_OPS_ADDR=127.0.0.1:0")
 	if s.profile != "" {
 		env = append(env, "ORDERPOST_PPROF=true", "ORDERPOST_OPS_ADDR="+s.profileAddr)

@@ -3,6 +3,7 @@ package contender
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net"
@@ -13,12 +14,16 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/errgroup"
 )
 
 // SinkOptions say how the API behaves.
 type SinkOptions struct {
 	// Addr is host:port to listen on.
 	Addr string
+	// TLSAddr is host:port to listen on with TLS, too, and TLSPair the file of the
+	// certificate and its key, in PEM. Empty: in clear alone.
+	TLSAddr, TLSPair string
 	// Warm is the number of the order from whose arrival rates are measured.
 	Warm int64
 	// Transit: note how long each order was on its way since its publishing.
@@ -54,15 +59,31 @@ type Sink struct {
 // RunSink serves until ctx ends.
 func RunSink(ctx context.Context, o SinkOptions) error {
 	s := &Sink{o: o}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", o.Addr)
-	if err != nil {
-		return err
+	all, ctx := errgroup.WithContext(ctx)
+	serve := func(addr string, wrap func(net.Listener) net.Listener) error {
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", addr)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(ctx, func() { _ = ln.Close() })
+		if err := s.serve(wrap(ln)); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
 	}
-	context.AfterFunc(ctx, func() { _ = ln.Close() })
-	if err := s.serve(ln); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-		return err
+	if o.TLSAddr != "" {
+		pair, err := tls.LoadX509KeyPair(o.TLSPair, o.TLSPair)
+		if err != nil {
+			return err
+		}
+		all.Go(func() error {
+			return serve(o.TLSAddr, func(ln net.Listener) net.Listener {
+				return tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+			})
+		})
 	}
-	return nil
+	all.Go(func() error { return serve(o.Addr, func(ln net.Listener) net.Listener { return ln }) })
+	return all.Wait()
 }
 
 func (s *Sink) serve(ln net.Listener) error {
