@@ -202,7 +202,8 @@ func TestAnAnswerThatRepeatsTheAddress(t *testing.T) {
 func TestAnswersThatBreakTheRules(t *testing.T) {
 	t.Parallel()
 	answers := make(chan string, 1)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // with more to read, closing would be a reset
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			panic(err)
@@ -217,7 +218,7 @@ func TestAnswersThatBreakTheRules(t *testing.T) {
 		return c.post(t.Context(), &message{id: "1", body: []byte("{}")})
 	}
 	for _, location := range []string{"http://[::1/hooks?k=SECRETQ", "/%zz", "//elsewhere/"} {
-		r := post("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + location + "\r\n\r\n")
+		r := post("HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\nLocation: " + location + "\r\n\r\n")
 		require.Equal(t, reply{status: http.StatusFound}, r, location)
 		require.Contains(t, r.String(), "a redirect, which is not followed; set ORDERPOST_NOTIFY_URL")
 	}
