@@ -78,10 +78,11 @@ func (c *durableCase) enter(disk string) {
 		ours:          {{ours, disk, runOurs()}, {ours + ", park", disk, runOurs("ORDERPOST_ON_UNSURE=park")}},
 		riverPostgres: {{riverPostgres, disk, runRiverPostgres}},
 		riverSQLite:   {{riverSQLite, disk, runRiverSQLite}},
+		asynqRedis:    {{asynqRedis, disk, runAsynq}},
 	}
 	traced := false
 	for _, delay := range c.delays {
-		for _, name := range c.entered(ours, riverPostgres, riverSQLite) {
+		for _, name := range c.entered(ours, riverPostgres, riverSQLite, asynqRedis) {
 			for _, s := range systems[name] {
 				c.rows = append(c.rows, durableRow{s, delay})
 			}

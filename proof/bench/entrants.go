@@ -12,13 +12,14 @@ const (
 	ours          = "orderpost"
 	riverPostgres = "River on Postgres"
 	riverSQLite   = "River on SQLite"
+	asynqRedis    = "asynq on Redis"
 )
 
 type entrant struct{ word, name string }
 
 // entrants are the contenders by the words of --contenders, in the order in
 // which a round runs them.
-var entrants = []entrant{{"usual", usual}, {"ours", ours}, {"river-postgres", riverPostgres}, {"river-sqlite", riverSQLite}}
+var entrants = []entrant{{"usual", usual}, {"ours", ours}, {"river-postgres", riverPostgres}, {"river-sqlite", riverSQLite}, {"asynq", asynqRedis}}
 
 func entrantWords() (words []string) {
 	for _, e := range entrants {

@@ -22,7 +22,7 @@ func onPostgres(ctx context.Context, o options) (r result, err error) {
 		return r, err
 	}
 	defer pool.Close()
-	return work(ctx, o, riverpgxv5.New(pool), func(ctx context.Context) (n int, err error) {
+	return onRiver(ctx, o, riverpgxv5.New(pool), func(ctx context.Context) (n int, err error) {
 		return n, pool.QueryRow(ctx, countStored+` ? 'output'`).Scan(&n)
 	})
 }
@@ -37,7 +37,7 @@ func onSQLite(ctx context.Context, o options) (r result, err error) {
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	return work(ctx, o, riversqlite.New(db), func(ctx context.Context) (n int, err error) {
+	return onRiver(ctx, o, riversqlite.New(db), func(ctx context.Context) (n int, err error) {
 		return n, db.QueryRowContext(ctx, countStored+` -> 'output' IS NOT NULL`).Scan(&n)
 	})
 }

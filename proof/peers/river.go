@@ -1,22 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivermigrate"
 )
-
-// insertAtOnce is how many jobs one statement inserts.
-const insertAtOnce = 1000
 
 // orderArgs are the arguments of a job.
 type orderArgs struct {
@@ -44,9 +38,8 @@ func (w *orderWorker) Work(ctx context.Context, job *river.Job[orderArgs]) error
 	return river.RecordOutput(ctx, a)
 }
 
-// work starts River, inserts the file's orders while it runs, and returns when every
-// outcome is stored.
-func work[TTx any](ctx context.Context, o options, driver riverdriver.Driver[TTx], stored func(context.Context) (int, error)) (r result, err error) {
+// onRiver starts River, and inserts the file's orders while it runs.
+func onRiver[TTx any](ctx context.Context, o options, driver riverdriver.Driver[TTx], stored func(context.Context) (int, error)) (r result, err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: log})
 	if err != nil {
@@ -71,56 +64,13 @@ func work[TTx any](ctx context.Context, o options, driver riverdriver.Driver[TTx
 	if err := client.Start(ctx); err != nil {
 		return r, err
 	}
-	began := time.Now()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return r, err
-	}
-	r.StartCPUNS = used.Utime.Nano() + used.Stime.Nano()
-	n, err := insert(ctx, client, o.file)
-	if err != nil {
-		return r, err
-	}
-	for r.Stored < n {
-		select {
-		case <-ctx.Done():
-			return r, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+	r, err = system{worked: &worked, stored: stored, insert: func(ctx context.Context, orders []string) error {
+		jobs := make([]river.InsertManyParams, len(orders))
+		for i, text := range orders {
+			jobs[i].Args = orderArgs{text}
 		}
-		if worked.Load() < int64(n) {
-			continue // a look at the database would take its time
-		}
-		if r.Stored, err = stored(ctx); err != nil {
-			return r, err
-		}
-	}
-	r.BeganNS, r.EndedNS = began.UnixNano(), time.Now().UnixNano()
-	return r, client.Stop(ctx)
-}
-
-// insert inserts a job for each line of the file.
-func insert[TTx any](ctx context.Context, client *river.Client[TTx], path string) (n int, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = file.Close() }()
-	lines := bufio.NewScanner(file)
-	for more := true; more; {
-		var jobs []river.InsertManyParams
-		for len(jobs) < insertAtOnce {
-			if more = lines.Scan(); !more {
-				break
-			}
-			jobs = append(jobs, river.InsertManyParams{Args: orderArgs{lines.Text()}})
-		}
-		if len(jobs) == 0 {
-			break
-		}
-		if _, err := client.InsertManyFast(ctx, jobs); err != nil {
-			return n, fmt.Errorf("inserting jobs: %w", err)
-		}
-		n += len(jobs)
-	}
-	return n, lines.Err()
+		_, err := client.InsertManyFast(ctx, jobs)
+		return err
+	}}.measure(ctx, o.file)
+	return r, errors.Join(err, client.Stop(ctx))
 }

@@ -21,16 +21,25 @@ func runRiverPostgres(ctx context.Context, d *durableTrial) error {
 	if err := d.startPostgres(ctx); err != nil {
 		return err
 	}
-	return d.river(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser), straced{})
+	return d.peer(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser), straced{})
 }
 
 // runRiverSQLite works the file off with River, which has SQLite inside.
 func runRiverSQLite(ctx context.Context, d *durableTrial) error {
-	return d.river(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"), d.strace)
+	return d.peer(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"), d.strace)
 }
 
-// river starts River, which measures itself, and waits for its end.
-func (d *durableTrial) river(ctx context.Context, name, database string, strace straced) error {
+// runAsynq works the file off with asynq. Only Redis is traced.
+func runAsynq(ctx context.Context, d *durableTrial) error {
+	socket, err := d.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	return d.peer(ctx, "asynq", socket, straced{})
+}
+
+// peer starts another job queue, which measures itself, and waits for its end.
+func (d *durableTrial) peer(ctx context.Context, name, database string, strace straced) error {
 	if err := d.buildPeers(ctx); err != nil {
 		return err
 	}
@@ -55,7 +64,7 @@ func (d *durableTrial) river(ctx context.Context, name, database string, strace 
 	return d.readResult(p)
 }
 
-// readResult reads the line that River ends with.
+// readResult reads the line that a peer ends with.
 func (d *durableTrial) readResult(p *process) error {
 	text, err := os.ReadFile(p.log)
 	if err != nil {

@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// redisSettings make Redis sync what it confirms, and log to its output.
+var redisSettings = []string{"--port", "0", "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no"}
+
+// startRedis starts a server in the trial's folder, and returns its socket.
+func (d *durableTrial) startRedis(ctx context.Context) (socket string, err error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", fmt.Errorf("%w: redis is not installed (apt-get install redis-server): %w", errLeftOut, err)
+	}
+	socket = filepath.Join(d.dir, "redis.sock")
+	program, args := d.strace.wrap(append([]string{path, "--dir", d.dir, "--unixsocket", socket}, redisSettings...)...)
+	p, err := start(d.rig.dir, "redis", program, os.Environ(), args...)
+	if err != nil {
+		return "", err
+	}
+	d.workers, d.traced = append(d.workers, p), p
+	for {
+		if _, err := os.Stat(socket); err == nil {
+			p.mark()
+			return socket, nil
+		}
+		select {
+		case <-p.done:
+			return "", d.endedEarly()
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
