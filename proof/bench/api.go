@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"time"
 
 	"orderpost/proof/bench/contender"
 )
@@ -40,12 +39,8 @@ func (r *rig) startAPI(ctx context.Context, o contender.SinkOptions) (*api, erro
 		if _, err = a.seen(ctx, false); err == nil {
 			return a, nil
 		}
-		select {
-		case <-p.done:
-			return nil, fmt.Errorf("the API ended: %w\n%s", p.err, p.lastWords())
-		case <-ctx.Done():
-			return nil, errors.Join(p.stop(), context.Cause(ctx))
-		case <-time.After(10 * time.Millisecond):
+		if ended := p.lookAgain(ctx); ended != nil {
+			return nil, errors.Join(fmt.Errorf("the API: %w\n%s", ended, p.lastWords()), p.stop())
 		}
 	}
 }

@@ -35,26 +35,36 @@ type broker struct {
 	replicas int
 	url      string // of all nodes, separated by commas
 	dir      string
-	profiles []string // addresses of the nodes' profiles; none unless asked for
+	sync     bool     // every write
+	profiled bool     // the nodes serve their profiles
+	profiles []string // addresses of those
 }
 
-// startBroker starts n servers.
+// startBroker starts n servers in a folder of their own.
 func (r *rig) startBroker(n int, profiled bool) (b *broker, err error) {
-	b = &broker{replicas: n}
+	b = &broker{replicas: n, sync: r.sync, profiled: profiled}
 	if b.dir, err = os.MkdirTemp(r.store, "broker-*"); err != nil {
 		return b, err
 	}
+	return b, b.start(func(name, conf string) (*process, error) {
+		return start(r.dir, name, r.nats, os.Environ(), "-c", conf)
+	})
+}
+
+// start writes the configuration of each server, and has it launched.
+func (b *broker) start(launch func(name, conf string) (*process, error)) error {
+	n := b.replicas
 	addrs, err := freeAddrs(3 * n)
 	if err != nil {
-		return b, err
+		return err
 	}
 	clients, routes, profiles := addrs[:n], addrs[n:2*n], addrs[2*n:]
 	b.url = "nats://" + strings.Join(clients, ",nats://")
-	if profiled {
+	if b.profiled {
 		b.profiles = profiles
 	}
 	interval := ""
-	if r.sync {
+	if b.sync {
 		interval = ", sync_interval: always"
 	}
 	for i := range n {
@@ -63,21 +73,21 @@ func (r *rig) startBroker(n int, profiled bool) (b *broker, err error) {
 		if n > 1 {
 			text += fmt.Sprintf("cluster { name: bench, listen: %q, routes: [nats://%s] }\n", routes[i], strings.Join(routes, ", nats://"))
 		}
-		if profiled {
+		if b.profiled {
 			_, port, _ := strings.Cut(profiles[i], ":")
 			text += fmt.Sprintf("prof_port: %s\n", port)
 		}
 		conf := filepath.Join(b.dir, name+".conf")
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-			return b, err
+			return err
 		}
-		p, err := start(r.dir, name, r.nats, os.Environ(), "-c", conf)
+		p, err := launch(name, conf)
 		if err != nil {
-			return b, err
+			return err
 		}
 		b.nodes = append(b.nodes, p)
 	}
-	return b, nil
+	return nil
 }
 
 // freeAddrs gives loopback addresses that nobody listens on.

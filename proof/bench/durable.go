@@ -76,13 +76,14 @@ const inMemory = ours + ", store in memory"
 func (c *durableCase) enter(disk string) {
 	systems := map[string][]system{
 		ours:          {{ours, disk, runOurs()}, {ours + ", park", disk, runOurs("ORDERPOST_ON_UNSURE=park")}},
+		servers:       {{ours + ", a server", disk, runOursOnServers(1)}, {ours + ", three servers and replicas", disk, runOursOnServers(clusterSize)}},
 		riverPostgres: {{riverPostgres, disk, runRiverPostgres}},
 		riverSQLite:   {{riverSQLite, disk, runRiverSQLite}},
 		asynqRedis:    {{asynqRedis, disk, runAsynq}},
 	}
 	traced := false
 	for _, delay := range c.delays {
-		for _, name := range c.entered(ours, riverPostgres, riverSQLite, asynqRedis) {
+		for _, name := range c.entered(ours, servers, riverPostgres, riverSQLite, asynqRedis) {
 			for _, s := range systems[name] {
 				c.rows = append(c.rows, durableRow{s, delay})
 			}
@@ -99,11 +100,36 @@ type durableTrial struct {
 	*stage
 	dir          string // the system's own folder
 	file         string
-	strace       straced
-	traced       *process
-	root         string // what is synced is named from here
+	delay        fsyncDelay
+	traced       []traced // empty if untraced
 	began, ended time.Time
 	freed        float64 // see outcome
+}
+
+// traced is a process whose fsyncs are counted.
+type traced struct {
+	straced
+	*process
+	root string // what is synced is named from here
+}
+
+// startTraced starts a process of the system, the fsyncs of which count unless the trial
+// is untraced.
+func (d *durableTrial) startTraced(name, root string, env []string, command ...string) (*process, error) {
+	var s straced
+	if d.delay != untraced {
+		s = straced{out: filepath.Join(d.dir, fmt.Sprintf("strace-%d.txt", len(d.traced))), delay: d.delay}
+	}
+	program, args := s.wrap(command...)
+	p, err := start(d.rig.dir, name, program, env, args...)
+	if err != nil {
+		return nil, err
+	}
+	d.workers = append(d.workers, p)
+	if d.delay != untraced {
+		d.traced = append(d.traced, traced{s, p, root})
+	}
+	return p, nil
 }
 
 // memoryFsync is more than an fsync takes in memory, and less than on any disk.
@@ -114,15 +140,11 @@ func (c *durableCase) try(ctx context.Context, row durableRow) (out outcome, err
 	if row.delay != untraced && c.noStrace != nil {
 		return out, fmt.Errorf("%w: %w", errLeftOut, c.noStrace)
 	}
-	d := &durableTrial{stage: &stage{rig: c.rig, trial: trial{orders: c.orders}}, file: c.file}
+	d := &durableTrial{stage: &stage{rig: c.rig, trial: trial{orders: c.orders}}, file: c.file, delay: row.delay}
 	if d.dir, err = os.MkdirTemp(row.folder, "trial-*"); err != nil {
 		return out, err
 	}
-	d.root = d.dir
 	defer func() { _ = os.RemoveAll(d.dir) }()
-	if row.delay != untraced {
-		d.strace = straced{out: filepath.Join(d.dir, "strace.txt"), delay: row.delay}
-	}
 	took, err := timeFsync(d.dir)
 	switch {
 	case err != nil:
@@ -164,14 +186,19 @@ func (d *durableTrial) measure(ctx context.Context) (out outcome, err error) {
 		}
 		out.CPU += micros(p.cpu()) / float64(d.orders)
 	}
-	if d.strace.out == "" {
-		return out, nil
+	for _, t := range d.traced {
+		counts, err := t.count(t.cmd.Process.Pid, d.began, d.ended, t.root)
+		if err != nil {
+			return out, err
+		}
+		if out.Fsyncs == nil {
+			out.Fsyncs = make(map[string]float64)
+		}
+		for part, n := range counts {
+			out.Fsyncs[part] += n / float64(d.orders)
+		}
 	}
-	out.Fsyncs, err = d.strace.count(d.traced.cmd.Process.Pid, d.began, d.ended, d.root)
-	for part := range out.Fsyncs {
-		out.Fsyncs[part] /= float64(d.orders)
-	}
-	return out, err
+	return out, nil
 }
 
 // writeOrders writes the file of orders, one a line.

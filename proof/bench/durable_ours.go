@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,42 +21,84 @@ func runOurs(settings ...string) func(ctx context.Context, d *durableTrial) erro
 	return func(ctx context.Context, d *durableTrial) error {
 		data := filepath.Join(d.dir, "data")
 		env := d.workerEnv(append(settings, "ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+data, "ORDERPOST_NATS_LISTEN=127.0.0.1:0")...)
-		program, args := d.strace.wrap(d.orderpost, "worker")
-		p, err := start(d.rig.dir, "worker", program, env, args...)
-		if err != nil {
+		if _, err := d.startTraced("worker", data, env, d.orderpost, "worker"); err != nil {
 			return err
 		}
-		d.workers, d.traced, d.root = append(d.workers, p), p, data
+		var err error
 		if d.queue, err = d.join(ctx, data); err != nil {
 			return err
 		}
-		watch := watchFreed(ctx, d.queue)
-		defer watch.end()
-		p.mark()
-		d.began = time.Now()
-		command, err := start(d.rig.dir, "enqueue", d.orderpost, env, "enqueue", d.file)
+		return d.enqueue(ctx, env)
+	}
+}
+
+// runOursOnServers works the file off with servers that fsync every write, each with a replica,
+// and one worker.
+func runOursOnServers(n int) func(ctx context.Context, d *durableTrial) error {
+	return func(ctx context.Context, d *durableTrial) error {
+		b := &broker{replicas: n, dir: d.dir, sync: true}
+		err := b.start(func(name, conf string) (*process, error) {
+			return d.startTraced(name, filepath.Join(d.dir, name), os.Environ(), d.nats, "-c", conf)
+		})
 		if err != nil {
 			return err
 		}
-		d.workers = append(d.workers, command)
-		if d.ended, err = d.untilDone(ctx); err != nil {
+		if d.queue, err = b.open(ctx); err != nil {
 			return err
 		}
-		p.freeze() // what follows reads the books
-		if <-command.done; command.err != nil {
-			return fmt.Errorf("enqueue: %w", command.err)
-		}
-		watch.end()
-		if err := d.allAccepted(ctx); err != nil {
+		if err := b.placeLeaders(ctx); err != nil {
 			return err
 		}
-		if d.freed, err = watch.quantile(ctx, d.queue, 0.99); err != nil {
+		env := d.workerEnv("ORDERPOST_NATS_URL="+b.url, "ORDERPOST_REPLICAS="+strconv.Itoa(n))
+		p, err := start(d.rig.dir, "worker", d.orderpost, env, "worker")
+		if err != nil {
 			return err
 		}
-		d.queue.Close()
-		d.queue = nil
-		return nil
+		d.workers = append(d.workers, p)
+		for {
+			if all, err := fleet.Present(ctx, d.queue.Bucket()); err == nil && len(all) > 0 {
+				return d.enqueue(ctx, env)
+			}
+			if err := p.lookAgain(ctx); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// enqueue imports the file, and waits until every outcome is stored.
+func (d *durableTrial) enqueue(ctx context.Context, env []string) error {
+	watch := watchFreed(ctx, d.queue)
+	defer watch.end()
+	for _, p := range d.workers {
+		p.mark()
+	}
+	d.began = time.Now()
+	command, err := start(d.rig.dir, "enqueue", d.orderpost, env, "enqueue", d.file)
+	if err != nil {
+		return err
+	}
+	working := d.workers
+	d.workers = append(d.workers, command)
+	if d.ended, err = d.untilDone(ctx); err != nil {
+		return err
+	}
+	for _, p := range working {
+		p.freeze() // what follows reads the books
+	}
+	if <-command.done; command.err != nil {
+		return fmt.Errorf("enqueue: %w", command.err)
+	}
+	watch.end()
+	if err := d.allAccepted(ctx); err != nil {
+		return err
+	}
+	if d.freed, err = watch.quantile(ctx, d.queue, 0.99); err != nil {
+		return err
+	}
+	d.queue.Close()
+	d.queue = nil
+	return nil
 }
 
 // join waits for the worker's broker and connects to it.
@@ -69,12 +113,8 @@ func (d *durableTrial) join(ctx context.Context, data string) (*queue.Queue, err
 				return q, nil
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
-		case <-d.workers[0].done:
-			return nil, d.endedEarly()
-		case <-time.After(50 * time.Millisecond):
+		if ended := d.workers[0].lookAgain(ctx); ended != nil {
+			return nil, errors.Join(ended, err)
 		}
 	}
 }

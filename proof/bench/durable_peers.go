@@ -15,43 +15,38 @@ import (
 	"orderpost/proof/bench/contender"
 )
 
-// runRiverPostgres works the file off with River. Only Postgres is traced: River itself
-// syncs nothing.
+// runRiverPostgres works the file off with River.
 func runRiverPostgres(ctx context.Context, d *durableTrial) error {
 	if err := d.startPostgres(ctx); err != nil {
 		return err
 	}
-	return d.peer(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser), straced{})
+	return d.peer(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser))
 }
 
 // runRiverSQLite works the file off with River, which has SQLite inside.
 func runRiverSQLite(ctx context.Context, d *durableTrial) error {
-	return d.peer(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"), d.strace)
+	return d.peer(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"))
 }
 
-// runAsynq works the file off with asynq. Only Redis is traced.
+// runAsynq works the file off with asynq.
 func runAsynq(ctx context.Context, d *durableTrial) error {
 	socket, err := d.startRedis(ctx)
 	if err != nil {
 		return err
 	}
-	return d.peer(ctx, "asynq", socket, straced{})
+	return d.peer(ctx, "asynq", socket)
 }
 
-// peer starts another job queue, which measures itself, and waits for its end.
-func (d *durableTrial) peer(ctx context.Context, name, database string, strace straced) error {
+// peer starts another job queue, which measures itself, and waits for its end. Only SQLite's
+// process syncs anything.
+func (d *durableTrial) peer(ctx context.Context, name, database string) error {
 	if err := d.buildPeers(ctx); err != nil {
 		return err
 	}
-	program, args := strace.wrap(d.peers, "--system", name, "--database", database, "--url", d.api.url, "--key", contender.APIKey,
+	p, err := d.startTraced(name, d.dir, d.env(), d.peers, "--system", name, "--database", database, "--url", d.api.url, "--key", contender.APIKey,
 		"--secret", contender.APISecret, "--file", d.file, "--slots", strconv.Itoa(defaultSlots))
-	p, err := start(d.rig.dir, name, program, d.env(), args...)
 	if err != nil {
 		return err
-	}
-	d.workers = append(d.workers, p)
-	if d.traced == nil {
-		d.traced = p
 	}
 	select {
 	case <-p.done:

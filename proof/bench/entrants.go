@@ -10,6 +10,7 @@ import (
 const (
 	usual         = "usual worker, outcomes stored"
 	ours          = "orderpost"
+	servers       = "orderpost, servers"
 	riverPostgres = "River on Postgres"
 	riverSQLite   = "River on SQLite"
 	asynqRedis    = "asynq on Redis"
@@ -19,7 +20,7 @@ type entrant struct{ word, name string }
 
 // entrants are the contenders by the words of --contenders, in the order in
 // which a round runs them.
-var entrants = []entrant{{"usual", usual}, {"ours", ours}, {"river-postgres", riverPostgres}, {"river-sqlite", riverSQLite}, {"asynq", asynqRedis}}
+var entrants = []entrant{{"usual", usual}, {"ours", ours}, {"servers", servers}, {"river-postgres", riverPostgres}, {"river-sqlite", riverSQLite}, {"asynq", asynqRedis}}
 
 func entrantWords() (words []string) {
 	for _, e := range entrants {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // postgresUser is the superuser of the database.
@@ -42,23 +41,17 @@ func (d *durableTrial) startPostgres(ctx context.Context) error {
 	for _, s := range postgresSettings {
 		server = append(server, "-c", s)
 	}
-	program, args := d.strace.wrap(server...)
-	p, err := start(d.rig.dir, "postgres", program, os.Environ(), args...)
+	p, err := d.startTraced("postgres", data, os.Environ(), server...)
 	if err != nil {
 		return err
 	}
-	d.workers, d.traced, d.root = append(d.workers, p), p, data
 	for {
 		if text, err := os.ReadFile(filepath.Join(data, "postmaster.pid")); err == nil && bytes.Contains(text, []byte("\nready")) {
 			p.mark()
 			return nil
 		}
-		select {
-		case <-p.done:
-			return d.endedEarly()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(10 * time.Millisecond):
+		if err := p.lookAgain(ctx); err != nil {
+			return err
 		}
 	}
 }

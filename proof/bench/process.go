@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,6 +42,18 @@ func start(dir, name, path string, env []string, args ...string) (*process, erro
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// lookAgain waits a moment. The error is that nothing more will come: the process or ctx ended.
+func (p *process) lookAgain(ctx context.Context) error {
+	select {
+	case <-time.After(10 * time.Millisecond):
+		return nil
+	case <-p.done:
+		return fmt.Errorf("it ended before its orders were done: %v", p.cmd.ProcessState)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // stopTimeout is how long a child may take to end.

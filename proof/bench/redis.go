@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 )
 
 // redisSettings make Redis sync what it confirms, and log to its output.
@@ -19,23 +18,17 @@ func (d *durableTrial) startRedis(ctx context.Context) (socket string, err error
 		return "", fmt.Errorf("%w: redis is not installed (apt-get install redis-server): %w", errLeftOut, err)
 	}
 	socket = filepath.Join(d.dir, "redis.sock")
-	program, args := d.strace.wrap(append([]string{path, "--dir", d.dir, "--unixsocket", socket}, redisSettings...)...)
-	p, err := start(d.rig.dir, "redis", program, os.Environ(), args...)
+	p, err := d.startTraced("redis", d.dir, os.Environ(), append([]string{path, "--dir", d.dir, "--unixsocket", socket}, redisSettings...)...)
 	if err != nil {
 		return "", err
 	}
-	d.workers, d.traced = append(d.workers, p), p
 	for {
 		if _, err := os.Stat(socket); err == nil {
 			p.mark()
 			return socket, nil
 		}
-		select {
-		case <-p.done:
-			return "", d.endedEarly()
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		case <-time.After(10 * time.Millisecond):
+		if err := p.lookAgain(ctx); err != nil {
+			return "", err
 		}
 	}
 }

@@ -46,8 +46,9 @@ order. A trial that fails is a row of its table; what this machine lacks is left
 Cases:
   durable   the README's way: a file, "orderpost enqueue", the worker with the broker inside and its disk, all by
             default; measured from the start of enqueue until every outcome is stored, CPU, too. Beside it the same with
-            ORDERPOST_ON_UNSURE=park and with the store in memory, River on Postgres and on SQLite with fsync on, and
-            asynq on Redis with appendfsync always. strace counts the fsyncs and makes them slower by --fsync, as the disks of other machines are.
+            ORDERPOST_ON_UNSURE=park, with the store in memory, with a server and with three of them and three replicas,
+            which fsync every write; River on Postgres and on SQLite with fsync on; asynq on Redis with appendfsync
+            always. strace counts the fsyncs and makes them slower by --fsync, as the disks of other machines are.
   pipeline  a full queue on one server whose store is in memory, beside the worker that most users would write
             (nats.go, net/http, the outcome stored before the ack)
   cluster   the same with three servers and three replicas

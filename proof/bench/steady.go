@@ -45,19 +45,13 @@ func (s *stage) untilReady(ctx context.Context) error {
 	if _, err := s.queue.Producer.Publish(ctx, intent(s.orders, time.Now())); err != nil {
 		return err
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		seen, err := s.api.seen(ctx, false)
 		if err == nil && seen.Orders > 0 {
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-s.workers[0].done:
-			return s.endedEarly()
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
+		if ended := s.workers[0].lookAgain(ctx); ended != nil {
+			return errors.Join(ended, err)
 		}
 	}
 }

@@ -183,8 +183,6 @@ const stallTimeout = time.Minute
 
 // untilDone waits until the API has seen every order and none is left in the queue.
 func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	var progress int64
 	moved := time.Now()
 	for {
@@ -206,18 +204,10 @@ func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 				return time.Now(), nil
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-s.workers[0].done:
-			return time.Time{}, s.endedEarly()
-		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("%w: the API has seen %d orders of %d", context.Cause(ctx), seen.Orders, s.orders)
+		if err := s.workers[0].lookAgain(ctx); err != nil {
+			return time.Time{}, fmt.Errorf("%w: the API has seen %d orders of %d", err, seen.Orders, s.orders)
 		}
 	}
-}
-
-func (s *stage) endedEarly() error {
-	return fmt.Errorf("it ended before its orders were done: %v", s.workers[0].cmd.ProcessState)
 }
 
 // measure ends everything and reads what it used.
