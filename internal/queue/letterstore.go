@@ -168,7 +168,7 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Lett
 		last, readErr := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.deadPre+token)
 		if readErr != nil || last != nil && last.Seq == l.Seq {
 			var refused *jetstream.APIError
-			if errors.As(err, &refused) {
+			if readErr == nil && errors.As(err, &refused) {
 				err = fmt.Errorf("%w: %w", settle.ErrRefused, err)
 			}
 			return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)

@@ -74,7 +74,7 @@ func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// named says what an error means whose own words do not. Without a connection, nothing is
+// named says what an error means whose own words do not, see lacking, too. Without a connection, nothing is
 // buffered for when it is back: "outbound buffer limit exceeded" to the client. A request that
 // the broker's permissions forbid gets no answer: "deadline exceeded". refused is how many there
 // had been when the request began.
@@ -87,7 +87,7 @@ func (cn *Conn) named(err error, refused uint64) error {
 		denied := *cn.outages.refusal.Load()
 		return &notSent{text: denied.Error(), reason: denied, sent: err}
 	}
-	return err
+	return cn.lacking(err)
 }
 
 // notSent is the error of a request that the broker did not get, or did not take.
@@ -214,12 +214,23 @@ func (cn *Conn) tell(line string) {
 // request's own error says nothing, so reason returns why reconnecting fails.
 func (cn *Conn) reason(cause error) error {
 	if cn.nc == nil || cn.nc.IsConnected() {
-		return cause
+		return cn.lacking(cause)
 	}
 	if dial := cn.outages.dial.Load(); dial != nil {
 		return *dial
 	}
 	return errLinkBroken
+}
+
+// lacking says so of a broker without JetStream, which has "no responders", or a code.
+func (cn *Conn) lacking(err error) error {
+	switch here, _ := cn.nc.ConnectedServerJetStream(); {
+	case errors.Is(err, nats.ErrNoResponders) && cn.nc != nil && cn.nc.IsConnected() && !here:
+		return fmt.Errorf("%w: this NATS server runs without JetStream; start nats-server with -js, or with jetstream {} in its configuration", err)
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("%w; whoever runs the broker must enable it: jetstream: enabled in that account", err)
+	}
+	return err
 }
 
 // transientErrors are errors of the client and of JetStream which say that the

@@ -423,3 +423,35 @@ func brokerThatDenies(t *testing.T, subject string) (url string) {
 	ns := runServer(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{user}})
 	return strings.Replace(ns.ClientURL(), "nats://", "nats://clerk:clerk@", 1)
 }
+
+// TestABrokerWithoutJetStream: people read what it lacks, and who can change that.
+func TestABrokerWithoutJetStream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options server.Options
+		want    string
+	}{
+		"server":  {server.Options{}, "this NATS server runs without JetStream; start nats-server with -js"},
+		"account": {server.Options{JetStream: true, StoreDir: t.TempDir(), Accounts: []*server.Account{server.NewAccount("plain")}, NoAuthUser: "u"}, "jetstream: enabled in that account"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.options.Host, c.options.Port, c.options.NoLog, c.options.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true
+			for _, a := range c.options.Accounts {
+				c.options.Users = []*server.User{{Username: "u", Password: "p", Account: a}}
+			}
+			s, err := server.NewServer(&c.options)
+			require.NoError(t, err)
+			s.Start()
+			t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+			require.True(t, s.ReadyForConnections(time.Minute))
+			cfg := DefaultConfig()
+			cfg.Name, cfg.URL = "program", s.ClientURL()
+			for _, wait := range []time.Duration{0, 300 * time.Millisecond} { // a worker does not wait
+				cfg.BrokerWait = wait
+				_, err = Open(t.Context(), cfg, zerolog.Nop())
+				require.ErrorContains(t, err, c.want)
+				require.Equal(t, wait > 0, errors.Is(err, ErrUnreachable))
+			}
+		})
+	}
+}
