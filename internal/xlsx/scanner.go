@@ -208,7 +208,10 @@ func (s *scanner) readBang() (text []byte, is bool, err error) {
 	case bytes.HasPrefix(w, []byte(cdata)) && len(s.marks) > 0:
 		s.at += len(cdata)
 		text, err = s.until("]]>")
-		return bytes.TrimSuffix(text, []byte("]]>")), true, err
+		if text = bytes.TrimSuffix(text, []byte("]]>")); bytes.IndexByte(text, '\r') >= 0 { // XML 1.0, section 2.11
+			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+		}
+		return text, true, err
 	case bytes.HasPrefix(w, []byte("<!DOCTYPE")):
 		return nil, false, errors.New("the XML has a document type, which no workbook has")
 	}

@@ -98,6 +98,7 @@ func standardPieces(content []byte) (out []string, err error) {
 var scanned = []string{
 	`<?xml version="1.0" encoding="UTF-8"?><a><b c="1" d='2"'/><x:b xmlns:x="u">text &amp; &#65;&#x42;</x:b><!-- no <tag> --></a>`,
 	"<a>one<![CDATA[ <two> ]]>three\r\nfour\rfive</a>\n",
+	"<a><![CDATA[one\r\ntwo\rthree\r]]></a>",
 	"<a  b = \"1 > 2\" ></a >",
 	`<worksheet><sheetData><row r="1"><c r="A1" t="s"><v>0</v></c></row></sheetData></worksheet>`,
 }
