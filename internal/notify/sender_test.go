@@ -333,6 +333,7 @@ func TestASlowReceiver(t *testing.T) {
 	var taken atomic.Int64
 	block := make(chan struct{})
 	e := newHookServer(t)
+	t.Cleanup(func() { close(block) }) // before the server waits for its requests
 	e.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if taken.Add(1) == 1 {
 			<-block
@@ -345,9 +346,9 @@ func TestASlowReceiver(t *testing.T) {
 		b.put(fmt.Sprintf("A-%d", i), "accepted")
 	}
 	require.Eventually(t, func() bool { return kept(t, q).Position.Seq == b.seqs["A-39"] }, time.Minute, 5*time.Millisecond)
-	require.EqualValues(t, 41, taken.Load(), "the slow one was sent again")
-	require.EqualValues(t, 1, s.Stats().Attempts["none"])
-	close(block)
+	late := int(taken.Load()) - 40 // on a busy machine others are slow, too
+	require.Positive(t, late, "the slow one was sent again")
+	require.GreaterOrEqual(t, int(s.Stats().Attempts["none"]), late)
 }
 
 // TestAReceiverThatSwitchesProtocols: what follows such an answer is a connection without a
