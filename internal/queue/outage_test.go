@@ -147,6 +147,7 @@ var requests = []struct {
 	}},
 	{"AckFloor", func(ctx context.Context, q *Queue) error { _, err := q.AckFloor(ctx); return err }},
 	{"Inspect", func(ctx context.Context, q *Queue) error { _, err := q.Topology.Inspect(ctx); return err }},
+	{"MakeLost", func(ctx context.Context, q *Queue) error { _, err := q.Topology.MakeLost(ctx); return err }},
 	{"Bucket.Put", func(ctx context.Context, q *Queue) error { return q.bucket.Put(ctx, "fleet.hold", "") }},
 	{"Bucket.Delete", func(ctx context.Context, q *Queue) error { return q.bucket.Delete(ctx, "fleet.limit", 0) }},
 	{"Bucket.Erase", func(ctx context.Context, q *Queue) error { return q.bucket.Erase(ctx, "fleet.none") }},

@@ -27,7 +27,11 @@ func (tp *Topology) ReviveConsumer(ctx context.Context) error {
 // one are over, and it delivers all that is stored again: what was delivered before counts as
 // possibly posted (R2, R3).
 func (tp *Topology) RemoveConsumer(ctx context.Context) error {
-	err := tp.conn.js.DeleteConsumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
+	err := tp.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := tp.conn.link.bound(ctx)
+		defer cancel()
+		return tp.conn.js.DeleteConsumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
+	})
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return fmt.Errorf("consumer %s of stream %s could not be removed: %w", tp.conn.n.consumer, tp.conn.n.intents, err)
 	}
@@ -38,7 +42,8 @@ func (tp *Topology) RemoveConsumer(ctx context.Context) error {
 func (tp *Topology) ReviveJournal(ctx context.Context) error {
 	for _, spec := range tp.conn.cfg.streams() {
 		if spec.part == PartJournal {
-			return tp.makeStreams(ctx, []streamSpec{spec})
+			_, err := tp.makeUnlessThere(ctx, spec)
+			return err
 		}
 	}
 	return nil
@@ -52,17 +57,11 @@ const repairPrefix = "repair."
 // holding until [Queue.AcceptLosses].
 func (tp *Topology) MakeLost(ctx context.Context) (made []string, err error) {
 	for _, want := range tp.conn.cfg.streams() {
-		_, err := tp.findStream(ctx, want.config.Name)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return made, wrapStream(want.config.Name, "cannot be read", err)
-		}
-		if err := tp.makeStreams(ctx, []streamSpec{want}); err != nil {
+		lost, err := tp.makeUnlessThere(ctx, want)
+		if err != nil {
 			return made, err
 		}
-		if want.precious {
+		if lost && want.precious {
 			made = append(made, want.title())
 		}
 	}
@@ -72,6 +71,20 @@ func (tp *Topology) MakeLost(ctx context.Context) (made []string, err error) {
 		}
 	}
 	return made, nil
+}
+
+// makeUnlessThere creates a stream that is missing, and reports whether it was. A command whose
+// connection breaks meanwhile looks again: what a lost answer created, it has made.
+func (tp *Topology) makeUnlessThere(ctx context.Context, want streamSpec) (missing bool, err error) {
+	err = tp.conn.patiently(ctx, func(ctx context.Context) error {
+		_, err := tp.findStream(ctx, want.config.Name)
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return wrapStream(want.config.Name, "cannot be read", err)
+		}
+		missing = true
+		return tp.makeStreams(ctx, []streamSpec{want})
+	})
+	return missing, err
 }
 
 // AcceptLosses accepts the streams as they are: none counts as a [Loss] from now on. It
