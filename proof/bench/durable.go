@@ -113,23 +113,29 @@ type traced struct {
 	root string // what is synced is named from here
 }
 
-// startTraced starts a process of the system, the fsyncs of which count unless the trial
-// is untraced.
-func (d *durableTrial) startTraced(name, root string, env []string, command ...string) (*process, error) {
-	var s straced
-	if d.delay != untraced {
-		s = straced{out: filepath.Join(d.dir, fmt.Sprintf("strace-%d.txt", len(d.traced))), delay: d.delay}
-	}
-	program, args := s.wrap(command...)
-	p, err := start(d.rig.dir, name, program, env, args...)
+// start starts a process of the system that syncs nothing. It is not traced, which would
+// make it slower.
+func (d *durableTrial) start(name string, env []string, command ...string) (*process, error) {
+	p, err := start(d.rig.dir, name, command[0], env, command[1:]...)
 	if err != nil {
 		return nil, err
 	}
 	d.workers = append(d.workers, p)
-	if d.delay != untraced {
+	return p, nil
+}
+
+// startTraced starts a process of the system that syncs files below root. Its fsyncs count,
+// and are delayed, unless the trial is untraced.
+func (d *durableTrial) startTraced(name, root string, env []string, command ...string) (*process, error) {
+	if d.delay == untraced {
+		return d.start(name, env, command...)
+	}
+	s := straced{out: filepath.Join(d.dir, fmt.Sprintf("strace-%d.txt", len(d.traced))), delay: d.delay}
+	p, err := d.start(name, env, s.wrap(command...)...)
+	if err == nil {
 		d.traced = append(d.traced, traced{s, p, root})
 	}
-	return p, nil
+	return p, err
 }
 
 // memoryFsync is more than an fsync takes in memory, and less than on any disk.

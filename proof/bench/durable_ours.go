@@ -50,11 +50,10 @@ func runOursOnServers(n int) func(ctx context.Context, d *durableTrial) error {
 			return err
 		}
 		env := d.workerEnv("ORDERPOST_NATS_URL="+b.url, "ORDERPOST_REPLICAS="+strconv.Itoa(n))
-		p, err := start(d.rig.dir, "worker", d.orderpost, env, "worker")
+		p, err := d.start("worker", env, d.orderpost, "worker")
 		if err != nil {
 			return err
 		}
-		d.workers = append(d.workers, p)
 		for {
 			if all, err := fleet.Present(ctx, d.queue.Bucket()); err == nil && len(all) > 0 {
 				return d.enqueue(ctx, env)
@@ -74,12 +73,11 @@ func (d *durableTrial) enqueue(ctx context.Context, env []string) error {
 		p.mark()
 	}
 	d.began = time.Now()
-	command, err := start(d.rig.dir, "enqueue", d.orderpost, env, "enqueue", d.file)
+	working := d.workers
+	command, err := d.start("enqueue", env, d.orderpost, "enqueue", d.file)
 	if err != nil {
 		return err
 	}
-	working := d.workers
-	d.workers = append(d.workers, command)
 	if d.ended, err = d.untilDone(ctx); err != nil {
 		return err
 	}

@@ -20,12 +20,12 @@ func runRiverPostgres(ctx context.Context, d *durableTrial) error {
 	if err := d.startPostgres(ctx); err != nil {
 		return err
 	}
-	return d.peer(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser))
+	return d.peer(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser), false)
 }
 
 // runRiverSQLite works the file off with River, which has SQLite inside.
 func runRiverSQLite(ctx context.Context, d *durableTrial) error {
-	return d.peer(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"))
+	return d.peer(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"), true)
 }
 
 // runAsynq works the file off with asynq.
@@ -34,17 +34,24 @@ func runAsynq(ctx context.Context, d *durableTrial) error {
 	if err != nil {
 		return err
 	}
-	return d.peer(ctx, "asynq", socket)
+	return d.peer(ctx, "asynq", socket, false)
 }
 
-// peer starts another job queue, which measures itself, and waits for its end. Only SQLite's
-// process syncs anything.
-func (d *durableTrial) peer(ctx context.Context, name, database string) error {
+// peer starts another job queue, which measures itself, and waits for its end. syncs says that
+// its own process syncs, and not only that of its database.
+func (d *durableTrial) peer(ctx context.Context, name, database string, syncs bool) error {
 	if err := d.buildPeers(ctx); err != nil {
 		return err
 	}
-	p, err := d.startTraced(name, d.dir, d.env(), d.peers, "--system", name, "--database", database, "--url", d.api.url, "--key", contender.APIKey,
-		"--secret", contender.APISecret, "--file", d.file, "--slots", strconv.Itoa(defaultSlots))
+	command := []string{d.peers, "--system", name, "--database", database, "--url", d.api.url, "--key", contender.APIKey,
+		"--secret", contender.APISecret, "--file", d.file, "--slots", strconv.Itoa(defaultSlots)}
+	var p *process
+	var err error
+	if syncs {
+		p, err = d.startTraced(name, d.dir, d.env(), command...)
+	} else {
+		p, err = d.start(name, d.env(), command...)
+	}
 	if err != nil {
 		return err
 	}

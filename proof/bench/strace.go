@@ -13,24 +13,21 @@ import (
 	"time"
 )
 
-// straced is a process whose fsyncs strace counts and slows down, those of its children
-// included. The zero value is a process without strace.
+// straced is how strace counts a process's fsyncs and slows them down, those of its
+// children included.
 type straced struct {
 	out   string // strace's lines
 	delay fsyncDelay
 }
 
 // wrap returns the command that runs a command under strace.
-func (s straced) wrap(command ...string) (program string, args []string) {
-	if s.out != "" {
-		// -D: the program stays our own child, strace is its grandchild.
-		prefix := []string{"strace", "-D", "-f", "--seccomp-bpf", "-q", "-ttt", "-y", "-e", "signal=none", "-e", "trace=fsync,fdatasync", "-o", s.out}
-		if s.delay > 0 {
-			prefix = append(prefix, "-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", time.Duration(s.delay).Microseconds()))
-		}
-		command = append(prefix, command...)
+func (s straced) wrap(command ...string) []string {
+	// -D: the program stays our own child, strace is its grandchild.
+	prefix := []string{"strace", "-D", "-f", "--seccomp-bpf", "-q", "-ttt", "-y", "-e", "signal=none", "-e", "trace=fsync,fdatasync", "-o", s.out}
+	if s.delay > 0 {
+		prefix = append(prefix, "-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", time.Duration(s.delay).Microseconds()))
 	}
-	return command[0], command[1:]
+	return append(prefix, command...)
 }
 
 // syncLine is the beginning of an fsync, and not the rest of one that another thread's

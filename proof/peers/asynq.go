@@ -9,6 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
+
+	"orderpost/internal/order"
 )
 
 // onAsynq has asynq work the orders off. It enqueues one task a call, so that as many calls are
@@ -54,13 +56,11 @@ func onAsynq(ctx context.Context, o options) (r result, err error) {
 			all.SetLimit(o.slots)
 			for _, text := range orders {
 				all.Go(func() error {
-					var numbered struct {
-						OrderNo string `json:"order_no"`
-					}
-					if err := json.Unmarshal([]byte(text), &numbered); err != nil {
+					parsed, err := order.Parse([]byte(text))
+					if err != nil {
 						return err
 					}
-					_, err := client.EnqueueContext(ctx, asynq.NewTask("order", []byte(text)), asynq.TaskID(numbered.OrderNo), asynq.Retention(24*time.Hour))
+					_, err = client.EnqueueContext(ctx, asynq.NewTask("order", []byte(text)), asynq.TaskID(parsed.OrderNo()), asynq.Retention(24*time.Hour))
 					return err
 				})
 			}

@@ -60,13 +60,16 @@ type Sink struct {
 func RunSink(ctx context.Context, o SinkOptions) error {
 	s := &Sink{o: o}
 	all, ctx := errgroup.WithContext(ctx)
-	serve := func(addr string, wrap func(net.Listener) net.Listener) error {
+	serve := func(addr string, secured *tls.Config) error {
 		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", addr)
 		if err != nil {
 			return err
 		}
 		context.AfterFunc(ctx, func() { _ = ln.Close() })
-		if err := s.serve(wrap(ln)); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+		if secured != nil {
+			ln = tls.NewListener(ln, secured)
+		}
+		if err := s.serve(ln); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 			return err
 		}
 		return nil
@@ -77,12 +80,10 @@ func RunSink(ctx context.Context, o SinkOptions) error {
 			return err
 		}
 		all.Go(func() error {
-			return serve(o.TLSAddr, func(ln net.Listener) net.Listener {
-				return tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
-			})
+			return serve(o.TLSAddr, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
 		})
 	}
-	all.Go(func() error { return serve(o.Addr, func(ln net.Listener) net.Listener { return ln }) })
+	all.Go(func() error { return serve(o.Addr, nil) })
 	return all.Wait()
 }
 
