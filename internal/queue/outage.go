@@ -74,10 +74,10 @@ func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// named says what an error means whose own words do not, see lacking, too. Without a connection, nothing is
+// named says what an error means whose own words do not. Without a connection, nothing is
 // buffered for when it is back: "outbound buffer limit exceeded" to the client. A request that
 // the broker's permissions forbid gets no answer: "deadline exceeded". refused is how many there
-// had been when the request began.
+// had been when the request began. A broker may lack JetStream, see lacking.
 func (cn *Conn) named(err error, refused uint64) error {
 	switch {
 	case errors.Is(err, nats.ErrReconnectBufExceeded):
@@ -222,15 +222,26 @@ func (cn *Conn) reason(cause error) error {
 	return errLinkBroken
 }
 
-// lacking says so of a broker without JetStream, which has "no responders", or a code.
+// lacking says what to do about a broker without JetStream. A request to one has no
+// responders. Where one account alone lacks JetStream, the error is a code of the API.
 func (cn *Conn) lacking(err error) error {
-	switch here, _ := cn.nc.ConnectedServerJetStream(); {
-	case errors.Is(err, nats.ErrNoResponders) && cn.nc != nil && cn.nc.IsConnected() && !here:
+	switch {
+	case errors.Is(err, nats.ErrNoResponders) && cn.withoutJetStream():
 		return fmt.Errorf("%w: this NATS server runs without JetStream; start nats-server with -js, or with jetstream {} in its configuration", err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%w; whoever runs the broker must enable it: jetstream: enabled in that account", err)
 	}
 	return err
+}
+
+// withoutJetStream reports whether the present server told on connecting that it runs without
+// JetStream.
+func (cn *Conn) withoutJetStream() bool {
+	if cn.nc == nil || !cn.nc.IsConnected() {
+		return false
+	}
+	has, _ := cn.nc.ConnectedServerJetStream()
+	return !has && cn.nc.IsConnected() // a connection that breaks meanwhile tells nothing
 }
 
 // transientErrors are errors of the client and of JetStream which say that the
