@@ -208,10 +208,7 @@ func (s *scanner) readBang() (text []byte, is bool, err error) {
 	case bytes.HasPrefix(w, []byte(cdata)) && len(s.marks) > 0:
 		s.at += len(cdata)
 		text, err = s.until("]]>")
-		if text = bytes.TrimSuffix(text, []byte("]]>")); bytes.IndexByte(text, '\r') >= 0 { // XML 1.0, section 2.11
-			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
-		}
-		return text, true, err
+		return lineEnds(bytes.TrimSuffix(text, []byte("]]>"))), true, err
 	case bytes.HasPrefix(w, []byte("<!DOCTYPE")):
 		return nil, false, errors.New("the XML has a document type, which no workbook has")
 	}
@@ -239,24 +236,28 @@ func (s *scanner) readText() ([]byte, error) {
 	}
 }
 
-// unescape replaces references, and line ends as XML does.
+// lineEnds makes every line end a newline (XML 1.0, section 2.11).
+func lineEnds(text []byte) []byte {
+	if bytes.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+}
+
+// unescape replaces line ends, and then references, which may stand for a carriage return.
 func (s *scanner) unescape(text []byte) ([]byte, error) {
-	if bytes.IndexByte(text, '&') < 0 && bytes.IndexByte(text, '\r') < 0 {
+	text = lineEnds(text)
+	if bytes.IndexByte(text, '&') < 0 {
 		return text, nil
 	}
 	s.text = s.text[:0]
 	for len(text) > 0 {
-		i := bytes.IndexAny(text, "&\r")
+		i := bytes.IndexByte(text, '&')
 		if i < 0 {
 			s.text = append(s.text, text...)
 			break
 		}
 		s.text = append(s.text, text[:i]...)
-		if text[i] == '\r' {
-			s.text = append(s.text, '\n')
-			text = bytes.TrimPrefix(text[i+1:], []byte("\n"))
-			continue
-		}
 		text = text[i+1:]
 		end := bytes.IndexByte(text[:min(len(text), maxReference)], ';')
 		if end < 0 {
