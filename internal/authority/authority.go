@@ -11,34 +11,34 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"time"
 )
 
 // Authority signs certificates.
 type Authority struct {
-	// PEM is its own certificate, which whoever meets its servers or clients must trust.
+	// PEM is its own certificate. Whoever meets its servers or clients must trust it.
 	PEM []byte
 
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	own tls.Certificate
 }
 
 // New makes an authority of this name, valid for a year.
 func New(name string) (*Authority, error) {
-	pair, err := (*Authority)(nil).Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	own, err := sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{certificate: pair.Leaf, key: pair.PrivateKey.(*ecdsa.PrivateKey)}
-	a.PEM, _, err = PEM(pair)
-	return a, err
+	text, _, err := PEM(own)
+	return &Authority{text, own}, err
 }
 
 // Sign makes a key and a certificate for it, with its leaf parsed. What is empty in c is filled
 // in: a random serial number, valid from an hour ago for a year, a key that signs.
-func (a *Authority) Sign(c x509.Certificate) (pair tls.Certificate, err error) {
+func (a *Authority) Sign(c x509.Certificate) (tls.Certificate, error) { return sign(c, &a.own) }
+
+// sign is Sign by an authority's own certificate and key; nil: c signs itself.
+func sign(c x509.Certificate, by *tls.Certificate) (pair tls.Certificate, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("certificate of %q: %w", c.Subject.CommonName, err)
@@ -47,11 +47,6 @@ func (a *Authority) Sign(c x509.Certificate) (pair tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return pair, err
-	}
-	if c.SerialNumber == nil {
-		if c.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
-			return pair, err
-		}
 	}
 	if c.NotBefore.IsZero() {
 		c.NotBefore = time.Now().Add(-time.Hour)
@@ -62,11 +57,10 @@ func (a *Authority) Sign(c x509.Certificate) (pair tls.Certificate, err error) {
 	if c.KeyUsage == 0 {
 		c.KeyUsage = x509.KeyUsageDigitalSignature
 	}
-	parent, by := &c, key // an authority signs itself
-	if a != nil {
-		parent, by = a.certificate, a.key
+	if by == nil {
+		by = &tls.Certificate{Leaf: &c, PrivateKey: key}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &c, parent, &key.PublicKey, by)
+	der, err := x509.CreateCertificate(rand.Reader, &c, by.Leaf, &key.PublicKey, by.PrivateKey)
 	if err != nil {
 		return pair, err
 	}
