@@ -17,10 +17,10 @@ import (
 const cancelFor = time.Second
 
 // cancel withdraws what people cancelled, whether its import is paused, its time has come or
-// the queue has room. busy says that there is more.
-func (f *Feeder) cancel(ctx context.Context) (busy bool, err error) {
+// the queue has room.
+func (f *Feeder) cancel(ctx context.Context) error {
 	if len(f.Queue.Ledger.Cancellations().Marks) == 0 {
-		return false, nil
+		return nil
 	}
 	until := time.Now().Add(cancelFor)
 	if last := f.lease.until.Add(-leaveToMove); last.Before(until) {
@@ -32,21 +32,21 @@ func (f *Feeder) cancel(ctx context.Context) (busy bool, err error) {
 		s := f.sources[subject]
 		for f.cancelledOf(s) > 0 {
 			if !f.lease.held() || time.Now().After(until) {
-				return true, nil
+				return nil
 			}
 			if err := f.cancelSome(ctx, s); err != nil {
-				return true, err
+				return err
 			}
 		}
 	}
 	if now := time.Now(); now.Sub(f.retired) >= sumEvery {
 		f.retired = now
 		if err := f.cancelFound(ctx); err != nil || f.underWay() {
-			return true, err
+			return err
 		}
-		return false, books.RetireCancellations(ctx, f.Queue)
+		return books.RetireCancellations(ctx, f.Queue)
 	}
-	return false, nil
+	return nil
 }
 
 // cancelledOf returns up to which sequence a source is withdrawn from where it is; 0 = there

@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	// roundEvery is the time between two looks while something waits, idleEvery
-	// while nothing does or another worker feeds.
+	// roundEvery is the time between two looks, dryEvery while workers had nothing to do,
+	// idleEvery while another worker feeds.
 	roundEvery = 100 * time.Millisecond
+	dryEvery   = 20 * time.Millisecond
 	idleEvery  = 250 * time.Millisecond
-	// listEvery is how often the feeder lists what waits.
+	// listEvery is how often the feeder lists what waits, if it knows of something.
 	listEvery = 500 * time.Millisecond
 	// sweepEvery is how often it looks for times that are long past.
 	sweepEvery = time.Minute
@@ -80,7 +81,7 @@ type Feeder struct {
 	underWay func() bool    // see settle.Mover.MoveUnderWay
 	retired  time.Time      // when it looked for cancellations that are done
 	looks    []look
-	drained  bool // all that was listed as ready has left
+	drained  bool // nothing waits, or all that was listed as ready has left
 
 	approvals approvals
 }
@@ -164,21 +165,16 @@ func (f *Feeder) round(ctx context.Context) (wait time.Duration, err error) {
 	if err := f.list(ctx); err != nil {
 		return idleEvery, err
 	}
-	cancels, err := f.cancel(ctx)
-	if err != nil {
+	if err := f.cancel(ctx); err != nil {
 		return roundEvery, err
 	}
 	if err := f.moveUnlisted(ctx); err != nil {
 		return idleEvery, err
 	}
-	switch {
-	case f.ready() > 0:
-		return f.fill(ctx)
-	case cancels:
+	if f.ready() == 0 {
 		return roundEvery, nil
-	default:
-		return idleEvery, nil
 	}
+	return f.fill(ctx)
 }
 
 // fill feeds what the intents stream has room for. A slow listing must not use up the
@@ -195,8 +191,14 @@ func (f *Feeder) fill(ctx context.Context) (wait time.Duration, err error) {
 		return roundEvery, err
 	}
 	left, err := f.feed(ctx, n)
-	if err == nil && left > 0 && n > mostAtOnce { // there is room for more
+	switch {
+	case err != nil || left == 0:
+		return roundEvery, err
+	case n > mostAtOnce: // there is room for more
 		return 0, nil
+	case f.looks[len(f.looks)-1].dry:
+		return dryEvery, nil
+	default:
+		return roundEvery, nil
 	}
-	return roundEvery, err
 }

@@ -100,7 +100,7 @@ func TestAnotherWorkerTakesOver(t *testing.T) {
 	first, second := newFeeder(t, a, "w1"), newFeeder(t, b, "w2")
 	wait, err := first.round(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, roundEvery, wait)
+	require.Equal(t, dryEvery, wait, "the workers had nothing to do")
 	wait, err = second.round(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, idleEvery, wait, "two feed")

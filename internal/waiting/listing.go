@@ -37,7 +37,7 @@ func (f *Feeder) list(ctx context.Context) error {
 		}
 	}
 	f.adopt(list, now)
-	f.listed, f.drained = now, false
+	f.listed, f.drained = now, total == 0
 	if now.Sub(f.summed) < sumEvery {
 		return nil
 	}
