@@ -131,7 +131,11 @@ func latency(ctx context.Context, r *rig) ([]table, error) {
 	n := r.ordersOf(5000)
 	var trials []trial
 	for _, name := range r.entered(usual, ours) {
-		trials = append(trials, trial{contender: name, inFlight: 64, orders: n, warm: n / 10, rate: rate})
+		t := trial{contender: name, inFlight: 64, orders: n, warm: n / 10, rate: rate}
+		if name == ours {
+			t.profile = r.profile
+		}
+		trials = append(trials, t)
 	}
 	outcomes, err := r.interleaveTrials(ctx, "latency", trials)
 	if err != nil {

@@ -4,11 +4,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/proof/bench/contender"
+	"orderpost/proof/bench/syncs"
 )
 
 // contenders are hidden commands: the bench starts itself with them.
+// watchedCommand starts the command that it gets, whose fsyncs are to be watched.
+const watchedCommand = "watched"
+
 func contenders() []*cobra.Command {
-	return []*cobra.Command{sinkCommand(), usualCommand()}
+	return []*cobra.Command{sinkCommand(), usualCommand(), {Use: watchedCommand, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error { return syncs.Exec(args) }}}
 }
 
 func sinkCommand() *cobra.Command {

@@ -4,15 +4,18 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"orderpost/proof/bench/contender"
+	"orderpost/proof/bench/syncs"
 )
 
 // defaultSlots is the default of ORDERPOST_CONCURRENCY. The other job queues get as many.
@@ -36,7 +39,7 @@ func durable(ctx context.Context, r *rig) ([]table, error) {
 	if err := os.Chmod(disk, 0o711); err != nil { // Postgres runs as another user
 		return nil, err
 	}
-	c := &durableCase{rig: r, orders: r.ordersOf(20_000), file: filepath.Join(r.dir, "orders.ndjson"), noStrace: checkStrace(ctx)}
+	c := &durableCase{rig: r, orders: r.ordersOf(20_000), file: filepath.Join(r.dir, "orders.ndjson")}
 	if err := writeOrders(c.file, c.orders); err != nil {
 		return nil, err
 	}
@@ -57,11 +60,10 @@ func durable(ctx context.Context, r *rig) ([]table, error) {
 // durableCase is a run of the case.
 type durableCase struct {
 	*rig
-	orders   int
-	file     string // of the orders, one a line
-	noStrace error  // why strace does not work here
-	rows     []durableRow
-	fsyncs   []float64 // what one of the disk's takes, in microseconds
+	orders int
+	file   string // of the orders, one a line
+	rows   []durableRow
+	fsyncs []float64 // what one of the disk's takes, in microseconds
 }
 
 type durableRow struct {
@@ -72,7 +74,7 @@ type durableRow struct {
 const inMemory = ours + ", store in memory"
 
 // enter makes the rows: every system at every delay. Ours runs in memory, too, once
-// without strace and once with it, since no delay slows that down.
+// unwatched and once watched, since no delay slows that down.
 func (c *durableCase) enter(disk string) {
 	systems := map[string][]system{
 		ours:          {{ours, disk, runOurs()}, {ours + ", park", disk, runOurs("ORDERPOST_ON_UNSURE=park")}},
@@ -81,15 +83,15 @@ func (c *durableCase) enter(disk string) {
 		riverSQLite:   {{riverSQLite, disk, runRiverSQLite}},
 		asynqRedis:    {{asynqRedis, disk, runAsynq}},
 	}
-	traced := false
+	watched := false
 	for _, delay := range c.delays {
 		for _, name := range c.entered(ours, servers, riverPostgres, riverSQLite, asynqRedis) {
 			for _, s := range systems[name] {
 				c.rows = append(c.rows, durableRow{s, delay})
 			}
-			if name == ours && (delay == untraced || !traced) {
+			if name == ours && (delay == unwatched || !watched) {
 				c.rows = append(c.rows, durableRow{system{inMemory, c.store, runOurs()}, min(delay, 0)})
-				traced = traced || delay != untraced
+				watched = watched || delay != unwatched
 			}
 		}
 	}
@@ -101,22 +103,25 @@ type durableTrial struct {
 	dir          string // the system's own folder
 	file         string
 	delay        fsyncDelay
-	traced       []traced // empty if untraced
+	watched      []watched // empty if unwatched
 	began, ended time.Time
 	freed        float64 // see outcome
 }
 
-// traced is a process whose fsyncs are counted.
-type traced struct {
-	straced
-	*process
+// watched is a process whose fsyncs are counted.
+type watched struct {
+	*syncs.Watch
 	root string // what is synced is named from here
 }
 
-// start starts a process of the system that syncs nothing. It is not traced, which would
+// start starts a process of the system that syncs nothing. It is not watched, which would
 // make it slower.
 func (d *durableTrial) start(name string, env []string, command ...string) (*process, error) {
-	p, err := start(d.rig.dir, name, command[0], env, command[1:]...)
+	return d.launch(name, env, exec.Command(command[0], command[1:]...), (*exec.Cmd).Start)
+}
+
+func (d *durableTrial) launch(name string, env []string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*process, error) {
+	p, err := startCommand(d.rig.dir, name, env, cmd, launch)
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +129,17 @@ func (d *durableTrial) start(name string, env []string, command ...string) (*pro
 	return p, nil
 }
 
-// startTraced starts a process of the system that syncs files below root. Its fsyncs count,
-// and are delayed, unless the trial is untraced.
-func (d *durableTrial) startTraced(name, root string, env []string, command ...string) (*process, error) {
-	if d.delay == untraced {
+// startWatched starts a process of the system that syncs files below root. Its fsyncs count,
+// and are delayed, unless the trial is unwatched.
+func (d *durableTrial) startWatched(name, root string, env []string, command ...string) (*process, error) {
+	if d.delay == unwatched {
 		return d.start(name, env, command...)
 	}
-	s := straced{out: filepath.Join(d.dir, fmt.Sprintf("strace-%d.txt", len(d.traced))), delay: d.delay}
-	p, err := d.start(name, env, s.wrap(command...)...)
-	if err == nil {
-		d.traced = append(d.traced, traced{s, p, root})
+	w := &syncs.Watch{Delay: time.Duration(d.delay)}
+	d.watched = append(d.watched, watched{w, root})
+	p, err := d.launch(name, env, exec.Command(d.self, append([]string{watchedCommand}, command...)...), w.Start)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = fmt.Errorf("%w: %w", errLeftOut, err)
 	}
 	return p, err
 }
@@ -143,9 +149,6 @@ const memoryFsync = 50 * time.Microsecond
 
 // try runs one system once, in a fresh folder, with a fresh API.
 func (c *durableCase) try(ctx context.Context, row durableRow) (out outcome, err error) {
-	if row.delay != untraced && c.noStrace != nil {
-		return out, fmt.Errorf("%w: %w", errLeftOut, c.noStrace)
-	}
 	d := &durableTrial{stage: &stage{rig: c.rig, trial: trial{orders: c.orders}}, file: c.file, delay: row.delay}
 	if d.dir, err = os.MkdirTemp(row.folder, "trial-*"); err != nil {
 		return out, err
@@ -192,19 +195,32 @@ func (d *durableTrial) measure(ctx context.Context) (out outcome, err error) {
 		}
 		out.CPU += micros(p.cpu()) / float64(d.orders)
 	}
-	for _, t := range d.traced {
-		counts, err := t.count(t.cmd.Process.Pid, d.began, d.ended, t.root)
+	for _, w := range d.watched {
+		paths, err := w.Between(d.began, d.ended)
 		if err != nil {
 			return out, err
 		}
 		if out.Fsyncs == nil {
 			out.Fsyncs = make(map[string]float64)
 		}
-		for part, n := range counts {
-			out.Fsyncs[part] += n / float64(d.orders)
+		for _, path := range paths {
+			out.Fsyncs[syncedPart(path, w.root)] += 1 / float64(d.orders)
 		}
 	}
 	return out, nil
+}
+
+// syncedPart names a stream, or the file or folder in root that a path lies in.
+func syncedPart(path, root string) string {
+	rest := strings.TrimPrefix(path, root+string(filepath.Separator))
+	if _, stream, ok := strings.Cut(path, "/streams/"); ok {
+		rest = stream
+	}
+	if path == root {
+		return "folder"
+	}
+	part, _, _ := strings.Cut(rest, "/")
+	return part
 }
 
 // writeOrders writes the file of orders, one a line.
@@ -247,10 +263,10 @@ func (c *durableCase) table(outcomes [][]outcome) table {
 	return t
 }
 
-// base is the row in memory that was traced if row was, or -1.
+// base is the row in memory that was watched if row was, or -1.
 func (c *durableCase) base(row durableRow) int {
 	return slices.IndexFunc(c.rows, func(b durableRow) bool {
-		return b.name == inMemory && (b.delay == untraced) == (row.delay == untraced)
+		return b.name == inMemory && (b.delay == unwatched) == (row.delay == unwatched)
 	})
 }
 

@@ -21,7 +21,7 @@ func runOurs(settings ...string) func(ctx context.Context, d *durableTrial) erro
 	return func(ctx context.Context, d *durableTrial) error {
 		data := filepath.Join(d.dir, "data")
 		env := d.workerEnv(append(settings, "ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+data, "ORDERPOST_NATS_LISTEN=127.0.0.1:0")...)
-		if _, err := d.startTraced("worker", data, env, d.orderpost, "worker"); err != nil {
+		if _, err := d.startWatched("worker", data, env, d.orderpost, "worker"); err != nil {
 			return err
 		}
 		var err error
@@ -38,7 +38,7 @@ func runOursOnServers(n int) func(ctx context.Context, d *durableTrial) error {
 	return func(ctx context.Context, d *durableTrial) error {
 		b := &broker{replicas: n, dir: d.dir, sync: true}
 		err := b.start(func(name, conf string) (*process, error) {
-			return d.startTraced(name, filepath.Join(d.dir, name), os.Environ(), d.nats, "-c", conf)
+			return d.startWatched(name, filepath.Join(d.dir, name), os.Environ(), d.nats, "-c", conf)
 		})
 		if err != nil {
 			return err

@@ -48,7 +48,7 @@ func (d *durableTrial) peer(ctx context.Context, name, database string, syncs bo
 	var p *process
 	var err error
 	if syncs {
-		p, err = d.startTraced(name, d.dir, d.env(), command...)
+		p, err = d.startWatched(name, d.dir, d.env(), command...)
 	} else {
 		p, err = d.start(name, d.env(), command...)
 	}

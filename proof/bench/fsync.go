@@ -9,19 +9,19 @@ import (
 // fsyncDelay is how much longer an fsync takes than the disk needs for it.
 type fsyncDelay time.Duration
 
-// untraced is the disk's own time without strace. Tracing takes the worker CPU time even
-// if it adds no delay, so a rate is compared with rates that were taken in the same way.
-const untraced fsyncDelay = -1
+// unwatched is the disk's own time, with nobody asked before each fsync. That takes CPU time
+// even if it adds no delay, so a rate is compared with rates that were taken in the same way.
+const unwatched fsyncDelay = -1
 
-const untracedWord = "untraced"
+const unwatchedWord = "unwatched"
 
 // String is what stands in the tables.
 func (d fsyncDelay) String() string {
 	switch {
-	case d == untraced:
+	case d == unwatched:
 		return "the disk's"
 	case d == 0:
-		return "the disk's, traced"
+		return "the disk's, watched"
 	default:
 		return fmt.Sprintf("the disk's + %s", time.Duration(d))
 	}
@@ -30,11 +30,11 @@ func (d fsyncDelay) String() string {
 // parseDelays reads --fsync.
 func (o *options) parseDelays() (errs []error) {
 	for _, word := range o.fsync {
-		delay := untraced
-		if word != untracedWord {
+		delay := unwatched
+		if word != unwatchedWord {
 			d, err := time.ParseDuration(word)
 			if delay = fsyncDelay(d); err != nil || d < 0 {
-				errs = append(errs, fmt.Errorf("--fsync: %q is neither a duration nor %s", word, untracedWord))
+				errs = append(errs, fmt.Errorf("--fsync: %q is neither a duration nor %s", word, unwatchedWord))
 			}
 		}
 		o.delays = append(o.delays, delay)

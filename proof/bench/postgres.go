@@ -41,7 +41,7 @@ func (d *durableTrial) startPostgres(ctx context.Context) error {
 	for _, s := range postgresSettings {
 		server = append(server, "-c", s)
 	}
-	p, err := d.startTraced("postgres", data, os.Environ(), server...)
+	p, err := d.startWatched("postgres", data, os.Environ(), server...)
 	if err != nil {
 		return err
 	}

@@ -27,14 +27,19 @@ type process struct {
 
 // start runs a program; what it says goes into a file of dir.
 func start(dir, name, path string, env []string, args ...string) (*process, error) {
+	return startCommand(dir, name, env, exec.Command(path, args...), (*exec.Cmd).Start)
+}
+
+// startCommand is start for a command that launch starts.
+func startCommand(dir, name string, env []string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*process, error) {
 	log, err := os.CreateTemp(dir, name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
-	p := &process{name: name, cmd: exec.Command(path, args...), log: log.Name(), done: make(chan struct{})}
+	p := &process{name: name, cmd: cmd, log: log.Name(), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = env, log, log, dir
-	if err := p.cmd.Start(); err != nil {
+	if err := launch(p.cmd); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	go func() {

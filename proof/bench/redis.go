@@ -18,7 +18,7 @@ func (d *durableTrial) startRedis(ctx context.Context) (socket string, err error
 		return "", fmt.Errorf("%w: redis is not installed (apt-get install redis-server): %w", errLeftOut, err)
 	}
 	socket = filepath.Join(d.dir, "redis.sock")
-	p, err := d.startTraced("redis", d.dir, os.Environ(), append([]string{path, "--dir", d.dir, "--unixsocket", socket}, redisSettings...)...)
+	p, err := d.startWatched("redis", d.dir, os.Environ(), append([]string{path, "--dir", d.dir, "--unixsocket", socket}, redisSettings...)...)
 	if err != nil {
 		return "", err
 	}

@@ -48,7 +48,8 @@ Cases:
             default; measured from the start of enqueue until every outcome is stored, CPU, too. Beside it the same with
             ORDERPOST_ON_UNSURE=park, with the store in memory, with a server and with three of them and three replicas,
             which fsync every write; River on Postgres and on SQLite with fsync on; asynq on Redis with appendfsync
-            always. strace counts the fsyncs and makes them slower by --fsync, as the disks of other machines are.
+            always. The kernel asks the bench before each fsync to a disk: it counts them, and makes them slower by --fsync,
+            as the disks of other machines are.
   pipeline  a full queue on one server whose store is in memory, beside the worker that most users would write
             (nats.go, net/http, the outcome stored before the ack)
   cluster   the same with three servers and three replicas
@@ -70,7 +71,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringSliceVar(&o.cases, "cases", caseNames, "what to measure")
 	f.StringSliceVar(&o.contenders, "contenders", entrantWords(), "who takes part, where a case has several contenders")
 	f.IntSliceVar(&o.inFlight, "in-flight", nil, "orders in flight, instead of those of the pipeline and cluster cases")
-	f.StringSliceVar(&o.fsync, "fsync", []string{untracedWord, "0", "0.5ms", "2ms", "5ms"}, "what an fsync of the durable case takes beyond the disk's own time; 0: only counted; "+untracedWord+": without strace")
+	f.StringSliceVar(&o.fsync, "fsync", []string{unwatchedWord, "0", "0.5ms", "2ms", "5ms"}, "what an fsync of the durable case takes beyond the disk's own time; 0: only counted; "+unwatchedWord+": nobody counts")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case")
 	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000)")
 	f.BoolVar(&o.sync, "sync-always", false, "the servers of the pipeline, cluster and latency cases fsync every write; give --store a folder on a disk")
