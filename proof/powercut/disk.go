@@ -210,8 +210,11 @@ func (d *disk) each(visit func(path string, ino int) error) error {
 func (d *disk) save(dir string) error {
 	return d.each(func(path string, ino int) error {
 		to, n := filepath.Join(dir, path), d.t.inodes[ino]
-		if n.dir {
+		switch {
+		case n.dir:
 			return os.Mkdir(to, 0o700)
+		case n.link != "":
+			return os.Symlink(n.link+"-lost", to) // memory is gone; the recorded worker may have left its folder here
 		}
 		return os.WriteFile(to, d.files[ino], os.FileMode(n.mode&0o777))
 	})
@@ -224,7 +227,7 @@ func (d *disk) sum() uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
 	_ = d.each(func(path string, ino int) error {
-		fmt.Fprintf(&h, "%s\x00%t\x00%d\x00", path, d.t.inodes[ino].dir, len(d.files[ino]))
+		fmt.Fprintf(&h, "%s\x00%t\x00%s\x00%d\x00", path, d.t.inodes[ino].dir, d.t.inodes[ino].link, len(d.files[ino]))
 		_, err := h.Write(d.files[ino])
 		return err
 	})
@@ -238,9 +241,15 @@ func (d *disk) compare(dir string) error {
 	seen := make(map[string]bool)
 	err := d.each(func(path string, ino int) error {
 		seen[path] = true
-		info, err := os.Stat(filepath.Join(dir, path))
+		info, err := os.Lstat(filepath.Join(dir, path))
 		if err != nil {
 			errs = append(errs, err)
+			return nil
+		}
+		if link := d.t.inodes[ino].link; link != "" {
+			if to, err := os.Readlink(filepath.Join(dir, path)); to != link {
+				errs = append(errs, err, fmt.Errorf("%s leads to %q, in the replay to %q", path, to, link))
+			}
 			return nil
 		}
 		if info.IsDir() {

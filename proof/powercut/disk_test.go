@@ -214,3 +214,35 @@ func TestARecordingHasBatches(t *testing.T) {
 	require.ErrorContains(t, script(t, lines...).checkBatches(), "no batch")
 	require.NoError(t, script(t, append(lines, `mkdirat(AT_FDCWD, "/disk/s/ORDERS_RESULTS/batches/x", 0700) = 0`)...).checkBatches())
 }
+
+// What is below a link to a folder in memory is not on the disk, and a power cut leaves a link
+// that leads nowhere.
+func TestALinkLeadsOutOfTheDisk(t *testing.T) {
+	tr := script(t,
+		`mkdirat(AT_FDCWD, "/disk/ORDERS_RESULTS", 0700) = 0`,
+		`symlinkat("/memory/results", AT_FDCWD, "/disk/ORDERS_RESULTS/batches") = 0`,
+		`mkdirat(AT_FDCWD, "/disk/ORDERS_RESULTS/batches/x", 0700) = 0`,
+		`openat(AT_FDCWD, "/disk/ORDERS_RESULTS/batches/x/1.blk", O_RDWR|O_CREAT, 0600) = 3`,
+		`pwrite64(3, "1", 1, 0) = 1`,
+		`fsync(3) = 0`,
+		`openat(AT_FDCWD, "/disk/ORDERS_RESULTS/batches", O_RDONLY) = 4`,
+		`openat(4, "x", O_RDONLY) = 5`,
+		`renameat(AT_FDCWD, "/disk/ORDERS_RESULTS/batches/x", AT_FDCWD, "/disk/ORDERS_RESULTS/batches/.x") = 0`,
+	)
+	require.NoError(t, tr.checkBatches())
+	require.Len(t, tr.ops, 2)
+	dir := t.TempDir()
+	require.NoError(t, tr.whole().save(dir))
+	link := filepath.Join(dir, "ORDERS_RESULTS", "batches")
+	to, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Contains(t, to, "/memory/results")
+	_, err = os.Stat(link)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, tr.whole().compare(dir), `"/memory/results"`)
+
+	calls, n, err := readCalls(strings.NewReader(straced(`1 symlink("a", "/disk/b") = 0`)+"\n"), 0)
+	require.NoError(t, err)
+	within, v := newTrace("/disk")
+	require.ErrorContains(t, within.add(v, calls, n, "", nil), "not modelled")
+}

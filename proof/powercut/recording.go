@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -109,15 +108,12 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 	return r, t, err
 }
 
-// checkBatches returns an error if no results went to the broker as an atomic batch, which
-// it stages in a folder of its own.
+// checkBatches returns an error if no results went to the broker as an atomic batch.
 func (t *trace) checkBatches() error {
-	for _, ino := range t.inodes {
-		if strings.HasSuffix(filepath.Dir(ino.path), "/ORDERS_RESULTS/batches") {
-			return nil
-		}
+	if !t.batches {
+		return errors.New("no batch of results is in the trace: it shows nothing about them")
 	}
-	return errors.New("no batch of results is in the trace: it shows nothing about them")
+	return nil
 }
 
 // freeAddr returns a free loopback address.

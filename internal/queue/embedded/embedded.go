@@ -94,6 +94,8 @@ type Server struct {
 	Mended []string
 	cfg    Config
 	lock   *flock.Flock
+	// staging is the folder in memory in which batches are staged; "" = none.
+	staging string
 
 	mu      sync.Mutex // guards what follows
 	nats    *server.Server
@@ -182,6 +184,7 @@ func (s *Server) boot() (token string, err error) {
 		return "", fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, s.cfg.Dir, faults.last())
 	}
 	s.nats, s.log = ns, faults
+	s.stage()
 	return token, nil
 }
 
@@ -357,6 +360,7 @@ func (s *Server) Stop() {
 	s.stopped = true
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
+	s.unstage()
 	if s.lock != nil && s.lock.Locked() {
 		_ = os.Remove(filepath.Join(s.cfg.Dir, endpointFile)) // best effort: readers tolerate a stale one
 		_ = s.lock.Unlock()

@@ -36,11 +36,15 @@ func (l *faultLog) keep(isError bool, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
 	l.mu.Lock()
 	l.text = text
-	if l.gaveUp == "" && strings.Contains(strings.ToLower(text), "critical write error") {
+	ofBatch := strings.Contains(text, "/batches/") // of one that is staged, and refused
+	if l.gaveUp == "" && !ofBatch && strings.Contains(strings.ToLower(text), "critical write error") {
 		l.gaveUp = text
 	}
 	l.mu.Unlock()
 	about := func(folder string) bool { return strings.Contains(text, folder) }
+	if strings.Contains(text, "Failed restoring partial batch write") { // nobody was told that it was stored (staging.go)
+		return
+	}
 	if l.tell != nil && !slices.ContainsFunc(l.bare, about) && l.rate.Allow() {
 		l.tell(strings.TrimSpace(text), isError)
 	}
