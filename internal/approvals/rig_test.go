@@ -70,7 +70,7 @@ func (r *rig) works() {
 			_ = q.Pull(ctx, 64, time.Second, func(ds []*settle.Delivery) {
 				for _, d := range ds {
 					report := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-					if _, err := q.Worker.Settle(ctx, d, report, order.Decide(report, order.Facts{})); err == nil {
+					if _, err := q.Worker.Settle(ctx, d, &report, order.Decide(&report, order.Facts{})); err == nil {
 						r.mu.Lock()
 						r.done[d.OrderNo()]++
 						r.mu.Unlock()

@@ -29,7 +29,7 @@ func TestSettledOrdersBalance(t *testing.T) {
 		}
 		go func() {
 			r := report(verdict, d.History)
-			_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+			_, err := q.Worker.Settle(context.Background(), d, &r, order.Decide(&r, order.Facts{}))
 			done <- err
 		}()
 	}

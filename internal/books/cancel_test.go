@@ -114,7 +114,7 @@ func TestWhatIsQueuedIsWithdrawn(t *testing.T) {
 	require.NoError(t, w.Pull(t.Context(), 1, time.Minute, func(ds []*settle.Delivery) {
 		r := order.Report{End: order.EndSubmissionBudget, Verdict: order.Unsure, History: ds[0].History}
 		r.History.Doubt()
-		_, err := w.Worker.Settle(t.Context(), ds[0], r, order.Decide(r, order.Facts{}))
+		_, err := w.Worker.Settle(t.Context(), ds[0], &r, order.Decide(&r, order.Facts{}))
 		require.NoError(t, err)
 		ds[0].Release()
 	}))

@@ -18,7 +18,7 @@ func retried(t *testing.T, q *queue.Queue, d *settle.Delivery, wait time.Duratio
 	now := time.Now().UTC()
 	report := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Status: 500, Reason: "status 500", Response: `{"error":"poison"}`,
 		History: order.History{Attempts: 3, FirstAttemptAt: now, LastAttemptAt: now}, Delay: wait}
-	_, err := q.Worker.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
+	_, err := q.Worker.Settle(t.Context(), d, &report, order.Decide(&report, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 }

@@ -43,7 +43,7 @@ func (r *rig) settlesPending(report order.Report) {
 		var got []*settle.Delivery
 		require.NoError(r, r.worker.Pull(r.Context(), 100, 10*time.Millisecond, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 		for _, d := range got {
-			_, err := r.worker.Worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
+			_, err := r.worker.Worker.Settle(r.Context(), d, &report, order.Decide(&report, order.Facts{}))
 			require.NoError(r, err)
 			d.Release()
 		}

@@ -347,7 +347,7 @@ func (r *rig) settles(no string, report order.Report) {
 		require.NoError(r, r.worker.Pull(r.Context(), 1, time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	}
 	require.Len(r, got, 1)
-	_, err = r.worker.Worker.Settle(r.Context(), got[0], report, order.Decide(report, order.Facts{}))
+	_, err = r.worker.Worker.Settle(r.Context(), got[0], &report, order.Decide(&report, order.Facts{}))
 	require.NoError(r, err)
 	got[0].Release()
 	require.Eventually(r, func() bool {

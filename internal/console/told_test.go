@@ -62,7 +62,7 @@ func TestPendingPage(t *testing.T) {
 	require.Len(t, got, 1)
 	report := answered(order.Retry, 500, "status 500", `{"error":"<b>poison</b>"}`)
 	report.End, report.Delay, report.History.Attempts = order.EndSubmissionBudget, time.Hour, 7
-	_, err := r.worker.Worker.Settle(t.Context(), got[0], report, order.Decide(report, order.Facts{}))
+	_, err := r.worker.Worker.Settle(t.Context(), got[0], &report, order.Decide(&report, order.Facts{}))
 	require.NoError(t, err)
 	got[0].Release()
 	var rest []settle.Intent

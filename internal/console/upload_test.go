@@ -258,7 +258,7 @@ func (r *rig) pull(n int, v order.Verdict) {
 		require.NoError(r, r.worker.Pull(r.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				report := answered(v, 200, "", "")
-				_, err := r.worker.Worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
+				_, err := r.worker.Worker.Settle(r.Context(), d, &report, order.Decide(&report, order.Facts{}))
 				require.NoError(r, err)
 				d.Release()
 				n--

@@ -108,7 +108,7 @@ func pull(t *testing.T, q *queue.Queue) *settle.Delivery {
 // settle ends a visit as a worker does.
 func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, f order.Facts) {
 	t.Helper()
-	_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, f))
+	_, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, f))
 	require.NoError(t, err)
 	d.Release()
 }

@@ -63,9 +63,9 @@ func (r *rig) submit(o Order, want Status) Receipt {
 // verdict.
 func (r *rig) answer(n int, verdict order.Verdict) {
 	r.t.Helper()
-	h := settle.NewHandler(r.worker.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	h := settle.NewHandler(r.worker.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		s.History.Attempts++
-		return order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
+		return &order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
 	}})
 	var handled sync.WaitGroup
 	for done, began := 0, time.Now(); done < n; {

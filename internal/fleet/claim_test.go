@@ -71,7 +71,7 @@ func TestWhatIsStoredKeepsItsAPI(t *testing.T) {
 	identityError(t, q.claim(t, unnamed))
 	d := q.pull(t)
 	accepted := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-	_, err := q.Worker.Settle(t.Context(), d, accepted, order.Decide(accepted, order.Facts{}))
+	_, err := q.Worker.Settle(t.Context(), d, &accepted, order.Decide(&accepted, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 	require.Eventually(t, func() bool { c, err := q.Census.Count(t.Context()); return err == nil && c.Pending == 0 }, time.Minute, 5*time.Millisecond)

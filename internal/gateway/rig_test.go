@@ -141,7 +141,7 @@ func (r *rig) settle(n int) {
 				if d.Work == settle.WorkRepeat {
 					_, err = r.worker.Worker.Repeat(r.t.Context(), d)
 				} else {
-					_, err = r.worker.Worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+					_, err = r.worker.Worker.Settle(r.t.Context(), d, &rep, order.Decide(&rep, order.Facts{}))
 				}
 				require.NoError(r.t, err)
 				d.Release()

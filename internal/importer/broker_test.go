@@ -86,7 +86,7 @@ func settleAs(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {
 	if v == order.Unsure {
 		r.End, r.History.Unsure = order.EndTotalBudget, true
 	}
-	_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, facts))
+	_, err := q.Worker.Settle(context.Background(), d, &r, order.Decide(&r, facts))
 	return err
 }
 

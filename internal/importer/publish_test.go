@@ -208,7 +208,7 @@ func TestWhatWasInHandWhenTheQueueWasLost(t *testing.T) {
 				continue
 			}
 			report := order.Report{End: order.EndHandBack, Verdict: order.Retry, History: order.History{Attempts: 1}}
-			_, err := q.Worker.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
+			_, err := q.Worker.Settle(t.Context(), d, &report, order.Decide(&report, order.Facts{}))
 			require.NoError(t, err)
 			d.Release()
 		}

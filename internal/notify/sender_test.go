@@ -392,7 +392,7 @@ func TestAPersonCorrects(t *testing.T) {
 	queuetest.Publish(t, q, settle.Intent{OrderNo: "A-1", Body: queuetest.Body("A-1"), ID: "i1", Batch: "march", Source: "march.csv:2"})
 	d := queuetest.Pull(t, q, 1)[0]
 	r := order.Report{End: order.EndAnswer, Verdict: order.Unsure, History: order.History{Attempts: 1, Unsure: true}}
-	_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
+	_, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{Policy: order.Park}))
 	require.NoError(t, err)
 	d.Release()
 	e.await(t, map[string]string{"A-1": "unknown"})

@@ -55,7 +55,7 @@ type Settlement struct {
 // A duplicate answer under doubt means that our own earlier attempt created the
 // order. Without doubt, it is a refusal only if this was our first submission, which is
 // proven under park alone.
-func Decide(r Report, f Facts) Settlement {
+func Decide(r *Report, f Facts) Settlement {
 	doubt := (r.History.Unsure || r.Verdict.LeavesDoubt()) && !r.Final
 	switch {
 	case r.End == EndLeaseLost:
@@ -90,7 +90,7 @@ func Decide(r Report, f Facts) Settlement {
 }
 
 // answered decides by the last attempt's verdict.
-func answered(r Report, f Facts, doubt bool) Settlement {
+func answered(r *Report, f Facts, doubt bool) Settlement {
 	switch r.Verdict {
 	case Accepted:
 		return settle(OutcomeAccepted, false)
@@ -117,7 +117,7 @@ func answered(r Report, f Facts, doubt bool) Settlement {
 
 // merge decides for a lost claim. An acceptance raises the record and doubt is
 // noted. The new owner of the claim decides everything else.
-func merge(r Report, f Facts, doubt bool) Settlement {
+func merge(r *Report, f Facts, doubt bool) Settlement {
 	if s := answered(r, f, doubt); s.Outcome == OutcomeAccepted {
 		return Settlement{Action: ActMerge, Outcome: OutcomeAccepted}
 	}

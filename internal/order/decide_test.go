@@ -27,7 +27,7 @@ func eachDecision(t *testing.T, check func(t *testing.T, c decideCase, s Settlem
 						Facts{Policy: policy, FirstProven: on(2), Allowed: on(3)},
 					}
 					before := c.r
-					s := Decide(c.r, c.f)
+					s := Decide(&c.r, c.f)
 					require.Equal(t, before, c.r)
 					check(t, c, s)
 					n++
@@ -54,7 +54,7 @@ func TestAVerdictThatNobodyDecidedAboutLeavesDoubt(t *testing.T) {
 	require.True(t, added.LeavesDoubt())
 	for end := EndNone; end <= EndPoison; end++ {
 		for _, policy := range []Policy{Resubmit, Park} {
-			s := Decide(Report{End: end, Verdict: added, History: History{Attempts: 1}}, Facts{Policy: policy, FirstProven: true})
+			s := Decide(&Report{End: end, Verdict: added, History: History{Attempts: 1}}, Facts{Policy: policy, FirstProven: true})
 			require.Contains(t, []Outcome{OutcomeNone, OutcomeUnknown}, s.Outcome, "%s, %v", end, policy)
 			require.True(t, s.Unsure, "%s, %v", end, policy)
 		}
@@ -138,6 +138,6 @@ func TestDecisions(t *testing.T) {
 		"refused, lease lost":                        {Report{End: EndLeaseLost, Verdict: Rejected, History: sure}, Facts{}, Settlement{ActMerge, OutcomeNone, false}},
 		"accepted, lease lost":                       {Report{End: EndLeaseLost, Verdict: Accepted, History: unsure}, Facts{}, Settlement{ActMerge, OutcomeAccepted, false}},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.s, Decide(c.r, c.f)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.s, Decide(&c.r, c.f)) })
 	}
 }

@@ -130,7 +130,7 @@ func settle60(t *testing.T, q *queue.Queue) {
 			for _, d := range ds {
 				d.History.Attempts++
 				r := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: d.History}
-				_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+				_, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{}))
 				assert.NoError(t, err)
 				d.Release()
 				done++

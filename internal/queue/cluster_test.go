@@ -110,12 +110,13 @@ func (p *posts) recorded(no string) {
 
 // workOff pulls until ctx ends, and lets the Handler settle what comes.
 func (p *posts) workOff(ctx context.Context, q *Queue) {
-	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		if s.Fence(ctx) != nil { // the claim ended while the order waited for its turn (R7)
-			return order.Report{End: order.EndLeaseLost, History: s.History}
+			return &order.Report{End: order.EndLeaseLost, History: s.History}
 		}
 		p.post(s.Order.OrderNo())
-		return report(order.Accepted, s.History)
+		r := report(order.Accepted, s.History)
+		return &r
 	}})
 	var hands sync.WaitGroup
 	for ctx.Err() == nil {
@@ -143,7 +144,7 @@ func (p *posts) Settling(order.Settlement) func(*order.Record, error) {
 func (p *posts) Recognised(*order.Record) {}
 
 // Returned implements settle.Observer.
-func (p *posts) Returned(order.Report, order.Settlement, *order.Record) {}
+func (p *posts) Returned(*order.Report, order.Settlement, *order.Record) {}
 
 // Panicked implements settle.Observer.
 func (p *posts) Panicked(v any) { panic(v) }

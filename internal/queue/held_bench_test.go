@@ -100,7 +100,7 @@ func settleHeld(b *testing.B, q *Queue, n int) {
 				all.Go(func() {
 					defer func() { <-slots }()
 					r := report(order.Accepted, d.History)
-					_, err := q.Worker.Settle(b.Context(), d, r, order.Decide(r, order.Facts{}))
+					_, err := q.Worker.Settle(b.Context(), d, &r, order.Decide(&r, order.Facts{}))
 					noError(b, err)
 					d.Release()
 					done.Add(1)

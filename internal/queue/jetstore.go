@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,24 +69,12 @@ func (s jetStore) Barrier(ctx context.Context) (settle.Barrier, error) {
 }
 
 func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
-	buf := recordBuffers.Get().(*[]byte)
-	msg, err := s.q.recordMsg(token, r, (*buf)[:0])
+	msg, err := s.q.recordMsg(token, r)
 	if err != nil {
 		return 0, err
 	}
-	seq, err := s.q.results.put(ctx, msg, expect)
-	if answered := err == nil || errors.Is(err, settle.ErrStale); answered && cap(msg.Data) <= maxRecordBuffer { // without an answer, the writer may still use it
-		*buf = msg.Data
-		recordBuffers.Put(buf)
-	}
-	return seq, err
+	return s.q.results.put(ctx, msg, expect)
 }
-
-// recordBuffers pools buffers for the JSON of records. It keeps none larger
-// than maxRecordBuffer.
-var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
-
-const maxRecordBuffer = 64 << 10
 
 func (s jetStore) Intent(ctx context.Context, orderNo string) (*settle.Message, error) {
 	return s.q.reader.lastMsg(ctx, s.q.Conn.n.intents, s.q.Conn.n.newPre+order.Token(orderNo))
@@ -211,10 +200,18 @@ func (s jetStore) MaxPayload() int64 { return s.q.Conn.nc.MaxPayload() }
 // max_payload, in bytes.
 const recordReserve = 4 << 10
 
-// recordMsg returns a record as a message and appends its JSON to buf. It
-// shortens the texts of a record that exceeds max_payload.
-func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg, error) {
-	data, err := r.AppendJSON(buf)
+// recordBuffers pools buffers in which the JSON of records is made. The message gets a copy
+// that is as small as can be, since thousands may wait for the broker.
+var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// maxRecordBuffer bounds the buffers that are kept.
+const maxRecordBuffer = 64 << 10
+
+// recordMsg returns a record as a message. It shortens the texts of a record that
+// exceeds max_payload.
+func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
+	buf := recordBuffers.Get().(*[]byte)
+	data, err := r.AppendJSON((*buf)[:0])
 	for err == nil && int64(len(data)) > q.Conn.nc.MaxPayload()-recordReserve {
 		r.Response, r.Error, r.Reason = order.Truncate(r.Response, len(r.Response)/2), order.Truncate(r.Error, len(r.Error)/2), order.Truncate(r.Reason, 200)
 		data, err = r.AppendJSON(data[:0])
@@ -222,7 +219,11 @@ func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg,
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)
 	}
-	msg := &nats.Msg{Subject: q.Conn.n.resPre + token, Data: data, Header: nats.Header{settle.HeaderOutcome: {r.Word}}}
+	msg := &nats.Msg{Subject: q.Conn.n.resPre + token, Data: bytes.Clone(data), Header: nats.Header{settle.HeaderOutcome: {r.Word}}}
+	if cap(data) <= maxRecordBuffer {
+		*buf = data
+		recordBuffers.Put(buf)
+	}
 	if expires(r) {
 		msg.Header[jetstream.MsgTTLHeader] = []string{q.Conn.cfg.ResultRetention.String()}
 	}

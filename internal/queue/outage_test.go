@@ -96,7 +96,7 @@ func settleAll(t *testing.T, q *Queue, n int, report func(*settle.Delivery) orde
 		require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				end := report(d)
-				_, err := q.Worker.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
+				_, err := q.Worker.Settle(context.Background(), d, &end, order.Decide(&end, order.Facts{}))
 				require.NoError(t, err)
 				d.Release()
 				n--

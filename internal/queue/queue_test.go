@@ -134,7 +134,7 @@ func pull(t *testing.T, q *Queue, n int) []*settle.Delivery {
 
 func settleAs(t *testing.T, q *Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	entry, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 	return entry

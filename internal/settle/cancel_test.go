@@ -37,9 +37,9 @@ func withdrawn(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 // handle lets the Handler do what a delivery needs. It must not be posted.
 func handle(t *testing.T, q *queue.Queue, d *settle.Delivery) {
 	t.Helper()
-	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
+	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(context.Context, *order.Submission) *order.Report {
 		require.Fail(t, "posted")
-		return order.Report{}
+		return &order.Report{}
 	}}).Handle(t.Context(), t.Context(), d, nil)
 }
 
@@ -166,7 +166,7 @@ func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
 	publish(t, q, covered("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)
-	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		cancelled, news := s.Cancelled(s.History)
 		require.False(t, cancelled)
 		mark(q, "b")
@@ -177,7 +177,7 @@ func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
 		doubtful.Doubt()
 		cancelled, _ = s.Cancelled(doubtful)
 		require.False(t, cancelled, "doubt stays with its worker")
-		return order.Report{End: order.EndCancelled, History: s.History}
+		return &order.Report{End: order.EndCancelled, History: s.History}
 	}}).Handle(t.Context(), t.Context(), d, nil)
 	requireDrained(t, q)
 	require.Equal(t, []any{"cancelled", "anna"}, []any{lookup(t, q, "A-1").Word, lookup(t, q, "A-1").By})

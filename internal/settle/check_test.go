@@ -219,9 +219,9 @@ func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
 	require.NoError(t, slow.Worker.Check(t.Context(), []*settle.Delivery{first}))
 	require.Equal(t, settle.WorkGone, first.Work)
 	before := lookup(t, q, "A-1")
-	settle.NewHandler(slow.Worker, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
+	settle.NewHandler(slow.Worker, settle.HandlerOptions{Submit: func(context.Context, *order.Submission) *order.Report {
 		require.Fail(t, "posted")
-		return order.Report{}
+		return &order.Report{}
 	}}).Handle(t.Context(), t.Context(), first, nil)
 	require.Equal(t, before, lookup(t, q, "A-1"))
 

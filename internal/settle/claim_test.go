@@ -139,7 +139,7 @@ func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
 			d := pull(t, q, 1)[0]
 			d.Lease().ExportEndNow()
 			r.History.Attempts = 3
-			entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
+			entry, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{Policy: order.Park}))
 			require.NoError(t, err)
 			require.Equal(t, order.OutcomeNone, entry.Record.Outcome())
 			require.Equal(t, r.History.Unsure, entry.Record.Unsure)
@@ -176,7 +176,7 @@ func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
 	require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
 	require.NoError(t, q.Worker.HandBack(t.Context(), d, time.Hour))
 	for _, r := range []order.Report{{End: order.EndHandBack}, {End: order.EndSubmissionBudget, Verdict: order.Retry}, report(order.Accepted, d.History)} {
-		_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+		_, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome(), "an acceptance is merged all the same")
@@ -195,9 +195,9 @@ func TestR1WhatRestsOnTheRecordIsNotWrittenOverALaterOne(t *testing.T) {
 	settleAs(t, a, first, rejected())
 
 	r := order.Report{End: order.EndDeadline, History: second.History}
-	decided := order.Decide(r, order.Facts{Policy: order.Park})
+	decided := order.Decide(&r, order.Facts{Policy: order.Park})
 	require.Equal(t, order.OutcomeUnknown, decided.Outcome)
-	_, err := b.Worker.Settle(t.Context(), second, r, decided)
+	_, err := b.Worker.Settle(t.Context(), second, &r, decided)
 	require.ErrorIs(t, err, order.ErrLeaseLost)
 	require.Equal(t, order.OutcomeRejected, lookup(t, a, "A-1").Outcome())
 }

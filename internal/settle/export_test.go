@@ -29,11 +29,11 @@ func (lg *Ledger) ExportStore() Store { return lg.store }
 func (lg *Ledger) ExportSetStore(s Store) { lg.store = s }
 
 func (lg *Ledger) ExportWriteRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
-	return lg.writeRecord(ctx, token, base, mine)
+	return lg.writeRecord(ctx, token, base, &mine)
 }
 
 func (wk *Worker) ExportRecord(d *Delivery, r order.Report, s order.Settlement) order.Record {
-	return wk.record(d, r, s)
+	return *wk.record(d, &r, s)
 }
 
 func (wk *Worker) ExportComplete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {

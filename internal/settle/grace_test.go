@@ -42,9 +42,10 @@ func TestR7ARedeliveredOrderWaitsAfterAReconnect(t *testing.T) {
 	p := settle.New(settle.Config{Worker: "a", AttemptTimeout: time.Hour, Log: zerolog.Nop()}, q.Ledger.ExportStore(), clock)
 	p.Worker.Reconnected()
 	posted := make(chan string, 3)
-	h := settle.NewHandler(p.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	h := settle.NewHandler(p.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		posted <- s.Order.OrderNo()
-		return report(order.Accepted, s.History)
+		r := report(order.Accepted, s.History)
+		return &r
 	}})
 	handle := func(d *settle.Delivery) (done chan struct{}) {
 		done = make(chan struct{})

@@ -17,7 +17,7 @@ const storageRetry = time.Second
 // required.
 type HandlerOptions struct {
 	// Submit submits one order to the API and reports how the submission ended.
-	Submit func(ctx context.Context, s order.Submission) order.Report
+	Submit func(ctx context.Context, s *order.Submission) *order.Report
 	Policy order.Policy
 	// Draining reports that the worker is about to stop and must post nothing
 	// new. It may be nil.
@@ -72,7 +72,7 @@ type Observer interface {
 	Recognised(*order.Record)
 	// Returned: the intent went back to the queue, or was left to another
 	// worker.
-	Returned(order.Report, order.Settlement, *order.Record)
+	Returned(*order.Report, order.Settlement, *order.Record)
 	// Panicked: the handling panicked. The intent is delivered again and
 	// handled alone.
 	Panicked(any)
@@ -100,10 +100,10 @@ func (unobserved) Submitting(ctx context.Context) context.Context { return ctx }
 func (unobserved) Settling(order.Settlement) func(*order.Record, error) {
 	return func(*order.Record, error) {}
 }
-func (unobserved) Settled(*order.Record)                                  {}
-func (unobserved) Recognised(*order.Record)                               {}
-func (unobserved) Returned(order.Report, order.Settlement, *order.Record) {}
-func (unobserved) Panicked(v any)                                         { panic(v) }
+func (unobserved) Settled(*order.Record)                                   {}
+func (unobserved) Recognised(*order.Record)                                {}
+func (unobserved) Returned(*order.Report, order.Settlement, *order.Record) {}
+func (unobserved) Panicked(v any)                                          { panic(v) }
 
 // Handle handles one delivery. The end of attempts interrupts a submission, the
 // end of writes interrupts a write. obs may be nil.
@@ -147,7 +147,7 @@ func (j *job) run() {
 	case WorkSuspect:
 		j.suspect()
 	case WorkCancelled:
-		j.conclude(order.Report{End: order.EndCancelled, Reason: withdrawnReason, History: d.History}, false)
+		j.conclude(&order.Report{End: order.EndCancelled, Reason: withdrawnReason, History: d.History}, false)
 	case WorkGone:
 		j.worker.ledger.log.Info().Str("order_no", d.OrderNo()).Msg("intent settled by another worker while it was on its way to this one; not submitted")
 	case WorkSubmit:
@@ -231,7 +231,7 @@ func (j *job) handBack(until time.Time) {
 
 // invalid settles an intent that can never be sent.
 func (j *job) invalid() {
-	j.conclude(order.Report{End: order.EndInvalid, Reason: j.d.InvalidReason(), Error: j.d.Invalid.Error(), History: j.d.History}, false)
+	j.conclude(&order.Report{End: order.EndInvalid, Reason: j.d.InvalidReason(), Error: j.d.Invalid.Error(), History: j.d.History}, false)
 }
 
 // submit submits the order under its lease, once, and settles the result.
@@ -242,7 +242,7 @@ func (j *job) submit() {
 	}
 	j.submitted = true
 	if j.Draining() {
-		j.conclude(order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
+		j.conclude(&order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
 		return
 	}
 	if j.mustNoteBegin() && !j.write(j.worker.NoteBegun) {
@@ -254,11 +254,11 @@ func (j *job) submit() {
 	}
 	defer cancel()
 	if j.awaitReconnectGrace(ctx) != nil {
-		j.conclude(order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
+		j.conclude(&order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
 		return
 	}
 	proven := false
-	s := order.Submission{
+	s := &order.Submission{
 		Order: d.Order, History: d.History, Deadline: d.Intent.Deadline,
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
 		Fence:     func(ctx context.Context) error { return j.worker.Fence(ctx, d) },
@@ -326,7 +326,7 @@ func endOf(ctx context.Context) order.End {
 }
 
 // conclude asks order.Decide for the settlement and carries it out.
-func (j *job) conclude(r order.Report, firstProven bool) {
+func (j *job) conclude(r *order.Report, firstProven bool) {
 	s := order.Decide(r, order.Facts{Policy: j.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: j.d.Allowed})
 	settled := j.obs.Settling(s)
 	var entry Entry

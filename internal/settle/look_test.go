@@ -98,7 +98,7 @@ func TestR2ANoteLeavesAnotherDeliverysOpenAttemptAlone(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	d := pull(t, a, 1)[0]
 	unsure := report(order.Unsure, order.History{Unsure: true})
-	_, err := a.Worker.Settle(t.Context(), d, unsure, order.Decide(unsure, order.Facts{Policy: order.Park}))
+	_, err := a.Worker.Settle(t.Context(), d, &unsure, order.Decide(&unsure, order.Facts{Policy: order.Park}))
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, a)
@@ -201,7 +201,7 @@ func TestR7AFormerOwnerWhoseNoteGivesWayGivesNothingBack(t *testing.T) {
 	second := again(t, first, b)
 	require.NoError(t, b.Worker.NoteBegun(t.Context(), second))
 	r := order.Report{End: order.EndHandBack, History: first.History}
-	_, err := a.Worker.Settle(t.Context(), first, r, order.Decide(r, order.Facts{}))
+	_, err := a.Worker.Settle(t.Context(), first, &r, order.Decide(&r, order.Facts{}))
 	require.NoError(t, err)
 	var got []*settle.Delivery
 	require.NoError(t, b.Pull(t.Context(), 1, 300*time.Millisecond, func(ds []*settle.Delivery) { got = append(got, ds...) }))
@@ -220,7 +220,7 @@ func TestR7ADeliveryThatALaterOneHasTakenPostsNothing(t *testing.T) {
 		},
 		"handed back": func(b *queue.Queue, d *settle.Delivery) error {
 			r := order.Report{End: order.EndHandBack, History: d.History}
-			_, err := b.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+			_, err := b.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{}))
 			return err
 		},
 	} {

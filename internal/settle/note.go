@@ -62,14 +62,14 @@ func (wk *Worker) explained(ctx context.Context, d *Delivery, err error) error {
 // returns errWritten if that is no longer stored: the other writer may be posting, and
 // the next delivery decides on the new record.
 func (wk *Worker) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) error {
-	rec := wk.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
+	rec := wk.record(d, &order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
 	rec.Note = kind
 	now := wk.ledger.time.Now()
 	stored, err := wk.ledger.writeOver(ctx, d.token, d.Last, rec)
 	if err != nil {
 		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
-	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || !got.SameDelivery(&rec) {
+	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || !got.SameDelivery(rec) {
 		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), errWritten)
 	}
 	d.Last, d.looked = stored, now
@@ -132,9 +132,9 @@ func (wk *Worker) unattemptedNote(d *Delivery) *order.Record {
 	last := d.Last.Record
 	switch {
 	case last == nil || last.IntentID != d.Intent.ID:
-		rec := wk.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
+		rec := wk.record(d, &order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
 		rec.Reason = "given up before anything was sent"
-		return order.Merge(last, &rec)
+		return order.Merge(last, rec)
 	case last.Outcome() != order.OutcomeNone,
 		(last.Note == order.NoteAttempt || last.Note == order.NoteSuspect) && last.Delivered >= d.counted:
 		return nil

@@ -15,7 +15,7 @@ import (
 // record that the stream holds afterwards. After lost confirmations and while
 // the broker is out of reach, it tries again until ctx ends. It returns
 // ErrStorage at once.
-func (lg *Ledger) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+func (lg *Ledger) writeRecord(ctx context.Context, token string, base Entry, mine *order.Record) (Entry, error) {
 	return lg.writeUnless(ctx, token, base, mine, func(Entry) (*order.Record, error) { return nil, nil })
 }
 
@@ -24,7 +24,7 @@ var errWritten = fmt.Errorf("another worker or a person wrote its record meanwhi
 
 // writeOver is writeRecord that writes over base alone. It returns errWritten if
 // another record is stored by then.
-func (lg *Ledger) writeOver(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+func (lg *Ledger) writeOver(ctx context.Context, token string, base Entry, mine *order.Record) (Entry, error) {
 	return lg.writeUnless(ctx, token, base, mine, func(now Entry) (*order.Record, error) {
 		if now.Seq != base.Seq {
 			return nil, errWritten
@@ -36,12 +36,12 @@ func (lg *Ledger) writeOver(ctx context.Context, token string, base Entry, mine 
 // writeUnless is writeRecord that calls instead before each repetition, with the
 // record that is stored. If instead returns a record, writeUnless writes that one. An
 // error ends the write.
-func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func(base Entry) (*order.Record, error)) (Entry, error) {
+func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, mine *order.Record, instead func(base Entry) (*order.Record, error)) (Entry, error) {
 	mine.WriteID = newWriteID()
 	w := lg.cfg.Patience.Wait()
 	defer w.Done()
 	for {
-		next := order.Merge(base.Record, &mine)
+		next := order.Merge(base.Record, mine)
 		if next == nil {
 			base.replaced = base.Record
 			return base, nil
@@ -74,7 +74,7 @@ func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, min
 		}
 		if other != nil {
 			other.WriteID = mine.WriteID
-			mine = *other
+			mine = other
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // body (WorkRepeat). It only counts the intent.
 func (wk *Worker) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := wk.recordFor(d)
-	stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, rec)
+	stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, &rec)
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
@@ -43,7 +43,7 @@ func (wk *Worker) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	if err := wk.fileLetter(ctx, d, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
-	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, rec, func(now Entry) (*order.Record, error) {
+	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, &rec, func(now Entry) (*order.Record, error) {
 		if d.Work == WorkWithheld && now.Seq != d.Last.Seq && (now.Record.Outcome() != order.OutcomeAccepted || !d.lease.Valid()) {
 			return nil, errWritten // the doubt may be over, or the next delivery counted it; that one decides
 		}

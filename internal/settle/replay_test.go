@@ -319,7 +319,7 @@ func settleAtRandom(q *queue.Queue, d *settle.Delivery, accepted *atomic.Int64) 
 	if rand.IntN(3) == 0 {
 		r.Verdict = order.Accepted
 	}
-	_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+	_, err := q.Worker.Settle(context.Background(), d, &r, order.Decide(&r, order.Facts{}))
 	if r.Verdict != order.Accepted {
 		return
 	}

@@ -15,12 +15,13 @@ import (
 // outcome, then the dead letter, then acknowledges the intent (R4), each
 // confirmed by JetStream before the next. After a crash between two steps,
 // Check finds in the redelivery what is missing. Settle returns the record that
-// the stream holds afterwards.
+// the stream holds afterwards. It adds to r.History what the settlement says about it, a
+// second time the same.
 //
 // While the broker is out of reach, Settle tries again until ctx ends.
 // ErrStorage means that the broker refuses results. Nothing more may be posted
 // until it stores them again (R10).
-func (wk *Worker) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
+func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s order.Settlement) (Entry, error) {
 	lapsed := func() bool { // once the claim has ended, the new owner decides the rest (R7)
 		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() || wk.ledger.mutated(OutcomeAfterClaim) {
 			return false
@@ -44,8 +45,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r order.Report, s ord
 	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, wk.record(d, r, s), func(now Entry) (*order.Record, error) {
 		switch {
 		case lapsed(): // the claim may end while the broker is out of reach
-			rec := wk.record(d, r, s)
-			return &rec, nil
+			return wk.record(d, r, s), nil
 		case unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq:
 			return nil, errWritten
 		default:
@@ -84,9 +84,9 @@ func (d *Delivery) overtakenBy(stored *order.Record) bool {
 const deliveryIDLength = 12
 
 // record returns the record of a submission's end.
-func (wk *Worker) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
+func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *order.Record {
 	now := wk.ledger.time.Now().UTC()
-	rec := order.Record{
+	rec := &order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Said: r.Said, Error: r.Error, History: r.History,
 		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
@@ -100,7 +100,7 @@ func (wk *Worker) record(d *Delivery, r order.Report, s order.Settlement) order.
 	}
 	rec.SetOutcome(s.Outcome)
 	if d.doubtIsEarlier(r, s.Outcome) && d.doubted.BodyHash != rec.BodyHash {
-		refused := rec
+		refused := *rec
 		rec.BodyHash, rec.Batch, rec.Source = d.doubted.BodyHash, d.doubted.Batch, d.doubted.Source // that one exists, or may
 		rec.Refuse(&refused)
 	}
@@ -135,7 +135,7 @@ func (wk *Worker) recordFor(d *Delivery) order.Record {
 // doubtIsEarlier reports whether only attempts of earlier intents may have created the
 // order: this one can never be sent, or the answer to each of its attempts says that it did
 // not.
-func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
+func (d *Delivery) doubtIsEarlier(r *order.Report, as order.Outcome) bool {
 	attempts := r.History.Attempts - d.History.Attempts
 	return d.doubted != nil && d.doubted.BodyHash != "" && (d.Invalid != nil || len(r.Trail) == attempts) && // else some are not known
 		(as == order.OutcomeUnknown || as == order.OutcomeNone && !r.Final || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
@@ -214,7 +214,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 		at, rec = c.EnqueuedAt, *wk.refusal(d, last, WorkConflict).refusedRecord(last)
 	}
 	if !at.IsZero() && d.StoredAt.After(at) {
-		stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, rec)
+		stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, &rec)
 		if err != nil {
 			return fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 		}

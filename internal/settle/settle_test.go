@@ -15,7 +15,7 @@ import (
 // between result and letter.
 func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	written, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.Worker.ExportRecord(d, r, order.Decide(r, order.Facts{})))
+	written, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.Worker.ExportRecord(d, r, order.Decide(&r, order.Facts{})))
 	require.NoError(t, err)
 	return written
 }

@@ -37,10 +37,10 @@ func (j *job) suspect() {
 // poison returns the report of an intent that took its workers down. Each
 // delivery that ended without a report may have sent a request and counts as an
 // attempt.
-func poison(h order.History) order.Report {
+func poison(h order.History) *order.Report {
 	lost := h.Lost + h.Suspects
 	h.Attempts += lost
-	return order.Report{End: order.EndPoison, Reason: "poison", History: h,
+	return &order.Report{End: order.EndPoison, Reason: "poison", History: h,
 		Error: fmt.Sprintf("handled alone %d times, and its worker went down each time; %d deliveries ended without a report, and each may have sent it", h.Suspects, lost)}
 }
 

@@ -92,6 +92,6 @@ func (mv *Mover) writeWithdrawn(ctx context.Context, w *withdrawing) (*order.Rec
 		rec.BodyHash = parsed.BodyHash()
 	}
 	rec.SetOutcome(order.OutcomeCancelled)
-	stored, err := mv.ledger.writeOver(ctx, FileToken(order.Token(w.orderNo)), w.last.entry(), rec)
+	stored, err := mv.ledger.writeOver(ctx, FileToken(order.Token(w.orderNo)), w.last.entry(), &rec)
 	return stored.Record, err
 }

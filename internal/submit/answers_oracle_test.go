@@ -70,11 +70,11 @@ func generated(t *testing.T, seed uint64, sum *tally) {
 	for i := range ordersPerWorker {
 		now = newCase(random, fmt.Sprintf("ORDER-%d-%d", seed%1e6, i))
 		r.cfg.RetrySubmissionAttempts = len(now.script)
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, now.orderNo), History: now.history})
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, now.orderNo), History: now.history})
 		if !r.Gate().Open() {
 			sum.held.Add(1)
 		}
-		now.judge(t, rep, sum, repeat)
+		now.judge(t, *rep, sum, repeat)
 		r.Gate().Resume()
 		now.acceptAfterDenial(r)
 	}
@@ -148,7 +148,7 @@ func (c *caseOf) acceptAfterDenial(r *rig) { r.keys.retryAll() }
 
 // judge compares the outcome with what the API did.
 func (c *caseOf) judge(t *testing.T, rep order.Report, sum *tally, repeat string) {
-	s := order.Decide(rep, order.Facts{FirstProven: c.proven && rep.History.Attempts == 1})
+	s := order.Decide(&rep, order.Facts{FirstProven: c.proven && rep.History.Attempts == 1})
 	last := &step{lost: true}
 	if n := min(c.at, len(c.script)); n > 0 {
 		last = &c.script[n-1]

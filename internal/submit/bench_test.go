@@ -26,7 +26,7 @@ func BenchmarkSubmit(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			s.Submit(b.Context(), order.Submission{Order: o})
+			s.Submit(b.Context(), &order.Submission{Order: o})
 		}
 	})
 }

@@ -75,14 +75,10 @@ func age(h order.History, now time.Time) time.Duration {
 // creditQueueTime adds to GateWaitMS the time that an order spent in the queue since
 // its last attempt, beyond the longest delay of a retry. A closed gate, a backlog or
 // stopped workers caused that time, not the order's own failures.
-func creditQueueTime(h order.History, now time.Time, longest time.Duration) order.History {
-	if h.LastAttemptAt.IsZero() {
-		return h
-	}
-	if over := now.Sub(h.LastAttemptAt) - longest; over > 0 {
+func creditQueueTime(h *order.History, now time.Time, longest time.Duration) {
+	if over := now.Sub(h.LastAttemptAt) - longest; over > 0 && !h.LastAttemptAt.IsZero() {
 		h.GateWaitMS += over.Milliseconds()
 	}
-	return h
 }
 
 // spent reports whether the order used up its total attempts or its total age.

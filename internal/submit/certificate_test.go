@@ -63,7 +63,7 @@ func TestTheGateSaysWhatIsWrongWithACertificate(t *testing.T) {
 	s, err := New(cfg, Deps{Keys: StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, Log: zerolog.Nop()})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	require.Equal(t, order.Accepted, s.Submit(t.Context(), order.Submission{Order: newOrder(t, "first")}).Verdict)
+	require.Equal(t, order.Accepted, s.Submit(t.Context(), &order.Submission{Order: newOrder(t, "first")}).Verdict)
 
 	cert.Store(&expired)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -73,7 +73,7 @@ func TestTheGateSaysWhatIsWrongWithACertificate(t *testing.T) {
 		wg.Go(func() {
 			r := order.Report{}
 			for ctx.Err() == nil && r.End != order.EndAnswer {
-				r = s.Submit(ctx, order.Submission{Order: newOrder(t, fmt.Sprint("n-", i)), History: r.History})
+				r = *s.Submit(ctx, &order.Submission{Order: newOrder(t, fmt.Sprint("n-", i)), History: r.History})
 				require.False(t, r.History.Unsure, "nothing was sent")
 			}
 			require.Equal(t, order.Accepted, r.Verdict, "%s %s", r.Reason, r.Error)

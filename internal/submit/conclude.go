@@ -82,7 +82,7 @@ func (t *submission) ownThrottle(j *answer.Judgement) {
 
 // record adds the attempt to the report. An unsure attempt puts the order in doubt.
 func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
-	r, h := &t.report, &t.report.History
+	r, h := t.report, &t.report.History
 	t.before = *h
 	r.Verdict, r.Final, r.Status, r.Reason = j.Verdict, j.Final, x.Answer.Status, j.Reason
 	r.Response, r.Said, t.shown = t.excerpt(x.Answer.Body), "", ""

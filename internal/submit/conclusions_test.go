@@ -36,7 +36,7 @@ func TestAStatusAloneConcludesNothing(t *testing.T) {
 			rep := r.one("n")
 			require.Equal(t, []order.Verdict{order.Unsure, order.Unsure}, verdicts(rep), "%d %s", c.status, c.body)
 			for _, proven := range []bool{true, false} {
-				s := order.Decide(rep, order.Facts{FirstProven: proven})
+				s := order.Decide(&rep, order.Facts{FirstProven: proven})
 				require.Equal(t, order.Settlement{Action: order.ActDelay, Unsure: true}, s, "%d %s", c.status, c.body)
 			}
 			if c.status == 408 || c.status == 499 {

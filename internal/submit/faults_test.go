@@ -56,7 +56,7 @@ func TestOrdersThatAreAlwaysThrottledStopNobodyElse(t *testing.T) {
 				time.Sleep(rep.Delay)
 				other := r.one(fmt.Sprintf("other-%s-%d", no, submissions)) // others go on
 				require.Equal(t, order.Accepted, other.Verdict)
-				rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, no), History: rep.History})
+				rep = *r.Submit(context.Background(), &order.Submission{Order: newOrder(t, no), History: rep.History})
 			}
 			require.Equal(t, order.EndTotalBudget, rep.End, no)
 		}
@@ -88,7 +88,7 @@ func TestAnOrdersOwnThrottlesExhaustIt(t *testing.T) {
 					}
 				}
 			})
-			rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "bad"), History: history})
+			rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "bad"), History: history})
 			history = rep.History
 			ends = append(ends, rep.End)
 			if rep.End == order.EndTotalBudget {

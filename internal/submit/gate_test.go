@@ -283,7 +283,7 @@ func TestTrialThatWeBreakOffShowsNothing(t *testing.T) {
 		time.Sleep(2 * time.Second) // the account answers
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		require.Equal(t, order.EndHandBack, r.Submit(ctx, order.Submission{Order: newOrder(t, "n")}).End)
+		require.Equal(t, order.EndHandBack, r.Submit(ctx, &order.Submission{Order: newOrder(t, "n")}).End)
 		require.Equal(t, gate.StageTrial, r.Gate().State().Blocks[0].Stage)
 	})
 }
@@ -405,7 +405,7 @@ func TestObserver(t *testing.T) {
 		r.trace = func(_ context.Context, to *url.URL, attempt int) Span {
 			return Span{TraceID: fmt.Sprint(to.Path, attempt)}
 		}
-		r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n")})
+		r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n")})
 		require.Len(t, o.attempts, 2)
 		a, b := o.attempts[0], o.attempts[1]
 		require.Equal(t, order.Retry, a.Verdict)

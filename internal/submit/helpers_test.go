@@ -238,8 +238,10 @@ func newSchemaRig(t testing.TB, api *fakeAPI, keys KeySource, schema *orderschem
 
 // one submits one order and waits.
 func (r *rig) one(no string) order.Report {
-	return r.Submit(context.Background(), order.Submission{Order: newOrder(r.t, no)})
+	return *r.Submit(context.Background(), &order.Submission{Order: newOrder(r.t, no)})
 }
+
+func decide(r order.Report, f order.Facts) order.Settlement { return order.Decide(&r, f) }
 
 // many submits n orders at once; the reports come in the order of the numbers.
 func (r *rig) many(prefix string, n int) []order.Report {

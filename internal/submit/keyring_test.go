@@ -221,7 +221,7 @@ func TestOneDeniedOrderAloneIsNotSettled(t *testing.T) {
 			require.NoError(t, r.Gate().Wait(context.Background()))
 			rep := r.one("bad")
 			require.Equal(t, order.EndHandBack, rep.End, "nobody can tell whose fault it is")
-			require.Equal(t, order.ActHandBack, order.Decide(rep, order.Facts{}).Action)
+			require.Equal(t, order.ActHandBack, order.Decide(&rep, order.Facts{}).Action)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 // recall calls the refusal of the last attempt back and keeps its answer. If a rule gave
 // the refusal, the order is in doubt from now on (R3).
 func (t *submission) recall(x *http1.Exchange, j *answer.Judgement) {
-	r, a := &t.report, &x.Answer
+	r, a := t.report, &x.Answer
 	r.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
 	r.Final = false // a rule that may be wrong proves nothing
 	r.Trail[len(r.Trail)-1].CalledBack = true
@@ -89,7 +89,7 @@ func (t *submission) parks() bool { return t.cfg.OnUnsure == order.Park && !t.Al
 
 // settleByKept makes the kept answer the report's.
 func (t *submission) settleByKept(j *answer.Judgement) {
-	r, k := &t.report, &t.report.History.Recalled
+	r, k := t.report, &t.report.History.Recalled
 	r.Verdict, r.Status, r.Response, r.Said, r.Reason = order.Accepted, k.Status, k.Answer, k.Said, answer.Bounded(t.clean(j.Reason), 200)
 	r.Error = fmt.Sprintf("the answer of %s, judged again: rule %d of that time called it a refusal", k.At.UTC().Format(time.RFC3339), k.Rule)
 	r.History.Unsure = false

@@ -40,7 +40,7 @@ func creates() func(call) reply {
 
 // again submits an order once more, as its next delivery does.
 func (r *rig) again(no string, before order.Report) order.Report {
-	return r.Submit(context.Background(), order.Submission{Order: newOrder(r.t, no), History: before.History})
+	return *r.Submit(context.Background(), &order.Submission{Order: newOrder(r.t, no), History: before.History})
 }
 
 // A wrong rule: what it called a refusal is doubt, its answer is kept, and the 409 of
@@ -75,7 +75,7 @@ func TestR3ARuleThatIsWrongLeavesDoubt(t *testing.T) {
 		r.gate.RulesChanged() // one order on trial, and the rule is as wrong as before
 		rep := r.again(fmt.Sprint("n-", posted[0]), reports[posted[0]])
 		require.Equal(t, order.Duplicate, rep.Verdict)
-		require.Equal(t, order.OutcomeAccepted, order.Decide(rep, order.Facts{}).Outcome)
+		require.Equal(t, order.OutcomeAccepted, order.Decide(&rep, order.Facts{}).Outcome)
 		require.False(t, r.Gate().Open(), "a 409 to what the rule calls a refusal shows that the rule is wrong")
 		require.Contains(t, r.Gate().State().Reasons[0], "a rule is wrong: rule 2 (rules.yaml:5)")
 
@@ -83,7 +83,7 @@ func TestR3ARuleThatIsWrongLeavesDoubt(t *testing.T) {
 		before, _ := r.api.calls()
 		for _, i := range posted[1:] {
 			rep := r.again(fmt.Sprint("n-", i), reports[i])
-			require.Equal(t, order.OutcomeAccepted, order.Decide(rep, order.Facts{}).Outcome)
+			require.Equal(t, order.OutcomeAccepted, order.Decide(&rep, order.Facts{}).Outcome)
 			require.Equal(t, order.Accepted, rep.Verdict)
 			require.Contains(t, rep.Error, "judged again")
 			require.False(t, rep.History.Unsure)
@@ -106,7 +106,7 @@ func TestRefusalsThatWereCalledBackAreRefusedInTheEnd(t *testing.T) {
 				r.Gate().Resume()
 				for i, rep := range reports {
 					rep = r.again(fmt.Sprint("n-", i), rep)
-					require.Equal(t, order.OutcomeRejected, order.Decide(rep, order.Facts{Policy: policy}).Outcome, "%d", i)
+					require.Equal(t, order.OutcomeRejected, order.Decide(&rep, order.Facts{Policy: policy}).Outcome, "%d", i)
 				}
 			})
 		})
@@ -127,10 +127,10 @@ func TestParkPostsNothingThatAWrongRuleMayHaveRefused(t *testing.T) {
 		require.Equal(t, order.EndHandBack, rep.End, "it is not tried while the pool is held")
 		doubt := rep
 		doubt.History.Doubt() // an attempt whose answer was lost
-		require.Equal(t, order.OutcomeUnknown, order.Decide(r.again(no, doubt), order.Facts{Policy: order.Park}).Outcome)
+		require.Equal(t, order.OutcomeUnknown, decide(r.again(no, doubt), order.Facts{Policy: order.Park}).Outcome)
 
 		r.rules = mustRules(t, rightRule)
-		require.Equal(t, order.OutcomeAccepted, order.Decide(r.again(no, rep), order.Facts{Policy: order.Park}).Outcome)
+		require.Equal(t, order.OutcomeAccepted, decide(r.again(no, rep), order.Facts{Policy: order.Park}).Outcome)
 		after, _ := r.api.calls()
 		require.Equal(t, posts, after)
 	})
@@ -179,7 +179,7 @@ func TestAKeptAnswerTeachesNothing(t *testing.T) {
 			Rule: 1, Only: true, BodyHash: newOrder(t, "n").BodyHash()}}
 		rep := r.again("n", order.Report{History: h})
 		require.NotEqual(t, order.Accepted, rep.Verdict)
-		require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{}).Outcome)
+		require.Equal(t, order.OutcomeUnknown, order.Decide(&rep, order.Facts{}).Outcome)
 	})
 }
 
@@ -197,7 +197,7 @@ func TestAKeptAnswerThatNoRuleCanJudgeStaysDoubt(t *testing.T) {
 			require.Equal(t, order.Duplicate, r.again("n", order.Report{History: h}).Verdict, name)
 			r.api.handle = refuse
 			rep := r.again("n", order.Report{History: h})
-			require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{}).Outcome, name)
+			require.Equal(t, order.OutcomeUnknown, order.Decide(&rep, order.Facts{}).Outcome, name)
 			r.api.handle = exists
 			h.Recalled.Part, h.Recalled.BodyHash = false, "another body"
 			require.Equal(t, order.Duplicate, r.again("n", order.Report{History: h}).Verdict, name)
@@ -235,8 +235,8 @@ func TestRulesAreReadAgain(t *testing.T) {
 		time.Sleep(rulesEvery * 2)
 		require.Empty(t, r.Notes())
 		require.Contains(t, r.log.String(), "rules file read again")
-		require.Equal(t, order.OutcomeAccepted, order.Decide(r.again(fmt.Sprint("n-", i), reports[i]), order.Facts{}).Outcome)
-		require.Equal(t, order.OutcomeAccepted, order.Decide(r.one("m"), order.Facts{}).Outcome, "on trial")
+		require.Equal(t, order.OutcomeAccepted, decide(r.again(fmt.Sprint("n-", i), reports[i]), order.Facts{}).Outcome)
+		require.Equal(t, order.OutcomeAccepted, decide(r.one("m"), order.Facts{}).Outcome, "on trial")
 		require.True(t, r.Gate().Open())
 	})
 }

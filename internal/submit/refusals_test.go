@@ -28,7 +28,7 @@ func TestRunOfRefusalsGoesBackToTheQueue(t *testing.T) {
 		for _, rep := range reports {
 			if rep.History.Attempts > 0 {
 				require.Equal(t, order.Rejected, rep.Verdict)
-				require.Equal(t, order.ActHandBack, order.Decide(rep, order.Facts{}).Action)
+				require.Equal(t, order.ActHandBack, order.Decide(&rep, order.Facts{}).Action)
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestShutdownWhileARefusalIsHeldBack(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(context.Background())
 				time.AfterFunc(time.Second, cancel)
-				require.Equal(t, want, r.Submit(ctx, order.Submission{Order: newOrder(t, "bad")}).End)
+				require.Equal(t, want, r.Submit(ctx, &order.Submission{Order: newOrder(t, "bad")}).End)
 			})
 		})
 	}

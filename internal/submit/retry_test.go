@@ -129,7 +129,7 @@ func TestTimestampsAreStrictlyLater(t *testing.T) {
 			c.RetryBase, c.RetryMax, c.BreakerRatio = time.Millisecond, time.Millisecond, 0
 		})
 		future := time.Now().UnixMilli() + 1500
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, LastTimestamp: future}})
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, LastTimestamp: future}})
 		require.Equal(t, 6, rep.History.Attempts)
 		last := future
 		for _, c := range r.api.posts {
@@ -147,7 +147,7 @@ func TestTimestampsGoBackToThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c call) reply { return reply{err: errReset} }, func(c *Config) { c.BreakerRatio = 0 })
 		future := time.Now().Add(10 * time.Minute).UnixMilli()
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, LastTimestamp: future}})
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, LastTimestamp: future}})
 		require.Equal(t, 6, rep.History.Attempts)
 		used := map[int64]bool{future: true}
 		for _, c := range r.api.posts {
@@ -180,7 +180,7 @@ func TestTotalBudget(t *testing.T) {
 				shift := time.Since(now)
 				h.FirstAttemptAt, h.LastAttemptAt = h.FirstAttemptAt.Add(shift), h.LastAttemptAt.Add(shift)
 			}
-			rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: h})
+			rep = *r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), History: h})
 		})
 		return rep
 	}
@@ -188,12 +188,12 @@ func TestTotalBudget(t *testing.T) {
 	rep := attempts(order.History{Attempts: 6})
 	require.Equal(t, order.EndTotalBudget, rep.End)
 	require.Equal(t, 8, rep.History.Attempts, "exact over submissions")
-	require.Equal(t, order.OutcomeExhausted, order.Decide(rep, order.Facts{}).Outcome)
+	require.Equal(t, order.OutcomeExhausted, order.Decide(&rep, order.Facts{}).Outcome)
 
 	rep = attempts(order.History{Attempts: 8, Unsure: true})
 	require.Equal(t, order.EndTotalBudget, rep.End)
 	require.Len(t, rep.Trail, 1)
-	require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{}).Outcome)
+	require.Equal(t, order.OutcomeUnknown, order.Decide(&rep, order.Facts{}).Outcome)
 
 	rep = attempts(order.History{Attempts: 1, FirstAttemptAt: now.Add(-25 * time.Hour), LastAttemptAt: now.Add(-time.Minute)})
 	require.Equal(t, order.EndTotalBudget, rep.End, "too old")
@@ -217,7 +217,7 @@ func TestAttemptsThatAreNotTheOrdersFaultExhaustNobody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, func(call) reply { return reply{status: c.status} }, nil)
 				first := time.Now().Add(-1000 * time.Hour)
-				rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"),
+				rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"),
 					History: order.History{Attempts: 1000, FirstAttemptAt: first, LastAttemptAt: time.Now()}})
 				require.Equal(t, c.want, rep.End)
 				require.Greater(t, rep.History.Attempts, 1000)
@@ -231,12 +231,12 @@ func TestDeadline(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 425} }, func(c *Config) {
 			c.RetryBase, c.RetryMax, c.RetrySubmissionAttempts, c.RetrySubmissionTime = 2*time.Second, 2*time.Second, 1000, time.Hour
 		})
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "late"), Deadline: time.Now().Add(-time.Second)})
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "late"), Deadline: time.Now().Add(-time.Second)})
 		require.Equal(t, order.EndDeadline, rep.End)
 		require.Zero(t, rep.History.Attempts)
 
 		deadline := time.Now().Add(10 * time.Second)
-		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Deadline: deadline})
+		rep = r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), Deadline: deadline})
 		require.Equal(t, order.EndDeadline, rep.End)
 		require.Equal(t, order.OutcomeExpired, order.Decide(rep, order.Facts{}).Outcome)
 		require.WithinDuration(t, deadline, time.Now(), 2*time.Millisecond, "ends at the deadline, not at the next attempt after it")
@@ -247,7 +247,7 @@ func TestDeadline(t *testing.T) {
 
 		// The delay in the queue ends at the deadline, so that it is recorded in time.
 		r.cfg.RetrySubmissionAttempts = 1
-		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "m"), Deadline: time.Now().Add(3 * time.Second)})
+		rep = r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "m"), Deadline: time.Now().Add(3 * time.Second)})
 		require.Equal(t, order.EndSubmissionBudget, rep.End)
 		require.LessOrEqual(t, rep.Delay, 3*time.Second+time.Millisecond)
 	})
@@ -257,7 +257,7 @@ func TestDeadlinePassesAtTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, accept, nil)
 		r.Gate().Hold("test", time.Now().Add(5*time.Second))
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Deadline: time.Now().Add(2 * time.Second)})
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), Deadline: time.Now().Add(2 * time.Second)})
 		require.Equal(t, order.EndDeadline, rep.End)
 		require.Empty(t, r.api.posts)
 	})

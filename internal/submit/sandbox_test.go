@@ -107,7 +107,7 @@ func newOrder(t testing.TB, no string) *order.Order {
 }
 
 func (b *bench) submit(no string, h order.History) order.Report {
-	return b.Submit(context.Background(), order.Submission{Order: newOrder(b.t, no), History: h})
+	return *b.Submit(context.Background(), &order.Submission{Order: newOrder(b.t, no), History: h})
 }
 
 // The examples, each against the sandbox in that manner.
@@ -297,7 +297,7 @@ func (b *bench) settle(no string, policy order.Policy) (order.Settlement, string
 		text, err := json.Marshal(r)
 		require.NoError(b.t, err)
 		dump.Write(text)
-		s := order.Decide(r, order.Facts{Policy: policy, FirstProven: before == 0 && r.History.Attempts == 1})
+		s := order.Decide(&r, order.Facts{Policy: policy, FirstProven: before == 0 && r.History.Attempts == 1})
 		if s.Action == order.ActSettle {
 			return s, dump.String()
 		}

@@ -34,14 +34,14 @@ func TestAnOrderThatBreaksTheSchemaIsNotPosted(t *testing.T) {
 		require.NoError(t, err)
 		noted := 0
 		submit := func(h order.History) order.Report {
-			return r.Submit(context.Background(), order.Submission{Order: bad, History: h,
+			return *r.Submit(context.Background(), &order.Submission{Order: bad, History: h,
 				WriteAhead: func(context.Context, order.History) error { noted++; return nil }})
 		}
 		got := submit(order.History{})
 		require.Equal(t, order.EndInvalid, got.End)
 		require.Equal(t, "invalid: schema, items[].price", got.Reason)
 		require.Equal(t, "items[1].price: 0 is below the minimum, 1 (order schema, /properties/items/items/properties/price/minimum)", got.Error)
-		require.Equal(t, order.Settlement{Action: order.ActSettle, Outcome: order.OutcomeInvalid}, order.Decide(got, order.Facts{Policy: order.Park}))
+		require.Equal(t, order.Settlement{Action: order.ActSettle, Outcome: order.OutcomeInvalid}, order.Decide(&got, order.Facts{Policy: order.Park}))
 		posts, _ := r.api.calls()
 		require.Zero(t, posts)
 		require.Zero(t, noted, "no note says that an attempt began")
@@ -97,7 +97,7 @@ func TestASchemaThatRefusesEverythingHoldsThePool(t *testing.T) {
 		require.Contains(t, r.Gate().State().Reasons[0], "is ORDERPOST_ORDER_SCHEMA right? If it is, resume.")
 		require.Equal(t, 1, strings.Count(r.log.String(), "break the order schema"))
 		for _, rep := range reports {
-			require.Equal(t, order.ActHandBack, order.Decide(rep, order.Facts{}).Action)
+			require.Equal(t, order.ActHandBack, order.Decide(&rep, order.Facts{}).Action)
 			require.Zero(t, rep.History.Attempts)
 		}
 

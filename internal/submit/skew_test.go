@@ -23,7 +23,7 @@ func (b *bench) untilSettled(ctx context.Context, no string) order.Report {
 		if b.Gate().Wait(ctx) != nil {
 			break
 		}
-		r = b.Submit(ctx, order.Submission{Order: newOrder(b.t, no), History: r.History})
+		r = *b.Submit(ctx, &order.Submission{Order: newOrder(b.t, no), History: r.History})
 		if r.End == order.EndAnswer || r.End == order.EndTotalBudget {
 			break
 		}
@@ -97,7 +97,7 @@ func TestADeadlineIsJudgedByTheAPIsClockWhileOursIsWrong(t *testing.T) {
 			wrong := func(no string) order.Report {
 				short, stop := context.WithTimeout(ctx, 300*time.Millisecond) // it may wait at a shut gate, or be handed back
 				defer stop()
-				return b.Submit(short, order.Submission{Order: newOrder(t, no), Deadline: time.Now().Add(left)})
+				return *b.Submit(short, &order.Submission{Order: newOrder(t, no), Deadline: time.Now().Add(left)})
 			}
 			if left > 0 {
 				require.Equal(t, order.EndDeadline, wrong("late").End, "the API is ten minutes further")

@@ -23,9 +23,9 @@ const maxTrailAnswer = 256
 // submission is the state of one call of Submit.
 type submission struct {
 	*Submitter
-	order.Submission
+	*order.Submission
 
-	report    order.Report // report.History is always up to date
+	report    *order.Report // outlives the submission, while it waits for the broker; report.History is always up to date
 	budget    budget
 	timeError bool          // a timestamp was refused in this submission
 	shown     string        // the beginning of the last answer
@@ -36,13 +36,13 @@ type submission struct {
 // ends. If ctx ends with the cause [order.ErrLeaseLost], the report says EndLeaseLost,
 // otherwise EndHandBack. If a request in flight may have had an effect, the report
 // says so.
-func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report {
+func (s *Submitter) Submit(ctx context.Context, v *order.Submission) *order.Report {
 	s.refusals.begin()
 	defer s.refusals.end()
 	s.broken.begin()
 	defer s.broken.end()
-	t := &submission{Submitter: s, Submission: v, budget: newBudget(&s.cfg)}
-	t.report.History = creditQueueTime(v.History, t.budget.began, s.cfg.RetryDelayMax)
+	t := &submission{Submitter: s, Submission: v, report: &order.Report{History: v.History}, budget: newBudget(&s.cfg)}
+	creditQueueTime(&t.report.History, t.budget.began, s.cfg.RetryDelayMax)
 	for {
 		if end := t.attempt(ctx); end != order.EndNone {
 			return t.end(end)
@@ -50,7 +50,7 @@ func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report
 	}
 }
 
-func (t *submission) end(e order.End) order.Report {
+func (t *submission) end(e order.End) *order.Report {
 	t.report.End = e
 	return t.report
 }
@@ -144,13 +144,19 @@ func (t *submission) lastChecks(ctx context.Context) order.End {
 	if t.WriteAhead == nil {
 		return order.EndNone
 	}
-	if err := t.WriteAhead(ctx, t.counted(time.Now(), t.clock.stamp(t.report.History.LastTimestamp))); err != nil {
+	if err := t.writeAhead(ctx); err != nil {
 		return t.interrupted(ctx, err)
 	}
 	if err := t.fenced(ctx); err != nil {
 		return t.interrupted(ctx, err)
 	}
 	return order.EndNone
+}
+
+func (t *submission) writeAhead(ctx context.Context) error {
+	h := t.report.History
+	count(&h, time.Now(), t.clock.stamp(h.LastTimestamp))
+	return t.WriteAhead(ctx, h)
 }
 
 // breaksSchema reports whether the order breaks the user's schema. Once it may have been
@@ -203,17 +209,15 @@ func (t *submission) fenced(ctx context.Context) error {
 	return t.Fence(ctx)
 }
 
-// counted returns the history with one more attempt. Its times are in UTC, whatever the
-// machine's zone is, as those that the settle protocol adds.
-func (t *submission) counted(now time.Time, stamp int64) order.History {
-	h := t.report.History
+// count adds an attempt to a history. Its times are in UTC, whatever the machine's zone is,
+// as those that the settle protocol adds.
+func count(h *order.History, now time.Time, stamp int64) {
 	now = now.UTC()
 	h.Attempts++
 	if h.FirstAttemptAt.IsZero() {
 		h.FirstAttemptAt = now
 	}
 	h.LastAttemptAt, h.LastTimestamp = now, stamp
-	return h
 }
 
 // maxKeptBuffer is the largest buffer, in bytes, that is kept for another order.
@@ -240,7 +244,7 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 		t.report.Reason, t.report.Error = "cannot be signed", t.clean(err.Error())
 		return order.EndInvalid
 	}
-	t.report.History = t.counted(time.Now(), stamp)
+	count(&t.report.History, time.Now(), stamp)
 	t.budget.attempts++
 	traceparent, span := t.traced(ctx)
 	if e := t.log.Debug(); e.Enabled() {

@@ -31,7 +31,7 @@ func TestDoubtIsSettledByADuplicate(t *testing.T) {
 		rep := r.one("n")
 		require.Equal(t, order.Duplicate, rep.Verdict)
 		require.True(t, rep.History.Unsure, "Decide needs it")
-		require.Equal(t, order.OutcomeAccepted, order.Decide(rep, order.Facts{}).Outcome)
+		require.Equal(t, order.OutcomeAccepted, order.Decide(&rep, order.Facts{}).Outcome)
 		require.Equal(t, "no answer: timeout", rep.Trail[0].Reason)
 		require.Equal(t, r.cfg.RequestTimeout.Milliseconds(), rep.Trail[0].DurationMS)
 	})
@@ -53,7 +53,7 @@ func TestDoubtIsSettledByAFinalRule(t *testing.T) {
 			r.rules = mustRules(t, "rules:\n  - when: status == 422 && body.code == 7\n    verdict: "+verdict+"\n    final: true\n")
 			rep := r.one("n")
 			require.False(t, rep.History.Unsure)
-			require.Equal(t, want, order.Decide(rep, order.Facts{}).Outcome)
+			require.Equal(t, want, order.Decide(&rep, order.Facts{}).Outcome)
 		})
 	}
 }
@@ -76,19 +76,19 @@ func TestParkEndsAtTheFirstUnsureAttempt(t *testing.T) {
 		rep := r.one("n")
 		require.Equal(t, order.EndAnswer, rep.End)
 		require.Equal(t, []order.Verdict{order.Retry, order.Unsure}, verdicts(rep))
-		require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{Policy: order.Park}).Outcome)
+		require.Equal(t, order.OutcomeUnknown, order.Decide(&rep, order.Facts{Policy: order.Park}).Outcome)
 	})
 }
 
 func TestParkedOrderIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, accept, func(c *Config) { c.OnUnsure = order.Park })
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}})
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}})
 		require.Equal(t, order.EndAnswer, rep.End)
 		require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{Policy: order.Park}).Outcome)
 		require.Empty(t, r.api.posts)
 
-		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}, Allowed: true})
+		rep = r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}, Allowed: true})
 		require.Equal(t, order.Accepted, rep.Verdict, "a person allowed it")
 	})
 }
@@ -103,7 +103,7 @@ func TestWriteAheadIsConfirmedBeforeTheRequestLeaves(t *testing.T) {
 			}
 			return reply{}
 		}, func(c *Config) { c.OnUnsure = order.Park })
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), WriteAhead: func(_ context.Context, h order.History) error {
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), WriteAhead: func(_ context.Context, h order.History) error {
 			time.Sleep(time.Second) // a slow broker
 			notes = append(notes, h)
 			return nil
@@ -126,7 +126,7 @@ func TestWriteAheadThatFailsSendsNothing(t *testing.T) {
 	}{{errors.New("stream is full"), order.EndHandBack}, {order.ErrLeaseLost, order.EndLeaseLost}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, accept, nil)
-			rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"),
+			rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"),
 				WriteAhead: func(context.Context, order.History) error { return c.err }})
 			require.Equal(t, c.want, rep.End)
 			require.Zero(t, rep.History.Attempts)
@@ -143,7 +143,7 @@ func TestFenceIsAskedBeforeEachAttempt(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 425} }, func(c *Config) {
 			c.RetryBase, c.RetryMax, c.RetrySubmissionAttempts = time.Second, time.Second, 1000
 		})
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Fence: func(context.Context) error {
+		rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), Fence: func(context.Context) error {
 			asked = append(asked, time.Now())
 			if time.Now().After(lost) {
 				return order.ErrLeaseLost
@@ -177,7 +177,7 @@ func TestContextEndsInTheMiddleOfAnAttempt(t *testing.T) {
 					r := newRig(t, func(call) reply { return reply{hang: true, unread: c.unread} }, func(cfg *Config) { cfg.OnUnsure = policy })
 					ctx, cancel := context.WithCancelCause(context.Background())
 					time.AfterFunc(time.Second, func() { cancel(c.cause) })
-					rep := r.Submit(ctx, order.Submission{Order: newOrder(t, "n")})
+					rep := r.Submit(ctx, &order.Submission{Order: newOrder(t, "n")})
 					require.Equal(t, c.end, rep.End)
 					require.Equal(t, c.want, rep.Verdict)
 					require.Equal(t, c.want == order.Unsure, rep.History.Unsure)
@@ -199,7 +199,7 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				time.AfterFunc(5*time.Second, func() { cancel(order.ErrLeaseLost) })
 				began := time.Now()
-				rep := r.Submit(ctx, order.Submission{Order: newOrder(t, "n")})
+				rep := r.Submit(ctx, &order.Submission{Order: newOrder(t, "n")})
 				require.Equal(t, order.EndLeaseLost, rep.End)
 				require.Equal(t, 5*time.Second, time.Since(began))
 			})

@@ -113,7 +113,7 @@ func checkStatus(t *testing.T, status int, phase http1.Phase, policy order.Polic
 		c.OnUnsure, c.RetrySubmissionAttempts, c.RefusalRun = policy, 1, 0
 	})
 	defer r.Close()
-	rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Unsure: doubted}})
+	rep := r.Submit(context.Background(), &order.Submission{Order: newOrder(t, "n"), History: order.History{Unsure: doubted}})
 	want := wantVerdict(status, phase)
 	require.Equal(t, want, rep.Verdict, "status %d: %s", status, rep.Reason)
 	require.Equal(t, doubted && want != order.Accepted || want == order.Unsure, rep.History.Unsure, "status %d", status)

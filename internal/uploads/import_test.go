@@ -36,7 +36,7 @@ func work(t testing.TB, q *queue.Queue, n int) {
 					h.Attempts++
 					h.FirstAttemptAt, h.LastAttemptAt = time.Unix(1_800_000_000, 0), time.Unix(1_800_000_001, 0)
 					r := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, Response: "=x", History: h}
-					_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+					_, err := q.Worker.Settle(context.Background(), d, &r, order.Decide(&r, order.Facts{}))
 					return err
 				})
 			}

@@ -82,7 +82,7 @@ func TestABlockedIntentBeforeAnApprovalsEnd(t *testing.T) {
 	require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
 		require.Equal(t, settle.WorkRepeat, ds[0].Work, "it asks for what was accepted")
 		r := order.Report{End: order.EndAnswer, Verdict: order.Duplicate, Status: 409, History: order.History{Attempts: 1}}
-		_, err := q.Worker.Settle(t.Context(), ds[0], r, order.Decide(r, order.Facts{}))
+		_, err := q.Worker.Settle(t.Context(), ds[0], &r, order.Decide(&r, order.Facts{}))
 		require.NoError(t, err)
 		ds[0].Release()
 	}))

@@ -207,8 +207,8 @@ func TestTheFeederWithdrawsWhatIsCancelled(t *testing.T) {
 			march++
 		}
 	}
-	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
-		return order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
+	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
+		return &order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
 	}})
 	require.Eventually(t, func() bool {
 		require.NoError(t, q.Pull(t.Context(), 50, 20*time.Millisecond, func(ds []*settle.Delivery) {

@@ -91,7 +91,7 @@ func work(t *testing.T, q *queue.Queue, n int) []string {
 			for _, d := range ds {
 				require.Equal(t, settle.WorkSubmit, d.Work)
 				r := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-				_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+				_, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{}))
 				require.NoError(t, err)
 				d.Release()
 				got = append(got, d.OrderNo())

@@ -29,7 +29,7 @@ func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 // newHandler returns the settle protocol's Handler with the submitter.
 func (p *Pool) newHandler() *settle.Handler {
 	return settle.NewHandler(p.Queue.Worker, settle.HandlerOptions{
-		Submit: func(ctx context.Context, s order.Submission) order.Report {
+		Submit: func(ctx context.Context, s *order.Submission) *order.Report {
 			began := time.Now()
 			defer func() { p.prefetch.submit.note(time.Since(began)) }()
 			return p.Submitter.Submit(ctx, s)
@@ -49,7 +49,7 @@ func (o *deliveryObserver) Settled(rec *order.Record) {
 func (o *deliveryObserver) Recognised(rec *order.Record) { o.pool.Observer.Settled(rec, o.sampled) }
 
 // Returned implements settle.Observer.
-func (o *deliveryObserver) Returned(r order.Report, s order.Settlement, rec *order.Record) {
+func (o *deliveryObserver) Returned(r *order.Report, s order.Settlement, rec *order.Record) {
 	o.pool.Observer.Returned(s.Action)
 	o.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
 		Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).

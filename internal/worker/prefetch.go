@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// maxPrefetch bounds the prefetch of a pool with few slots, where a quarter of them would
-// be less. While a disk syncs the results of some hundred orders, others are at the API.
+// maxPrefetch bounds the prefetch. While a disk syncs the results of some hundred orders,
+// others are at the API.
 const maxPrefetch = 448
 
 // prefetch tells how many orders may be in hand beside those that are at the API, on their
@@ -25,7 +25,7 @@ func (p *prefetch) now() int {
 	if submit == 0 || settling == 0 {
 		return 0
 	}
-	most := max(p.slots/4, min(7*(p.slots-1), maxPrefetch))
+	most := min(7*(p.slots-1), maxPrefetch)
 	return int(min(int64(most), int64(p.slots)*2*int64(settling)/int64(max(submit, time.Millisecond))))
 }
 

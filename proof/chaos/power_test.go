@@ -102,7 +102,7 @@ func withdraw(ctx context.Context, q *queue.Queue, no string) error {
 			for _, d := range ds {
 				if d.Work == settle.WorkCancelled {
 					r := order.Report{End: order.EndCancelled, Reason: "withdrawn by a person", History: d.History}
-					_, err = q.Worker.Settle(ctx, d, r, order.Decide(r, order.Facts{}))
+					_, err = q.Worker.Settle(ctx, d, &r, order.Decide(&r, order.Facts{}))
 					withdrawn = d.OrderNo() == no
 				}
 				d.Release()

@@ -199,7 +199,7 @@ func (r *rig) settleAs(n int, rep order.Report) {
 		require.Less(r.t, time.Since(began), time.Minute)
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				_, err := r.worker.Worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+				_, err := r.worker.Worker.Settle(r.t.Context(), d, &rep, order.Decide(&rep, order.Facts{}))
 				require.NoError(r.t, err)
 				d.Release()
 				done++

@@ -18,7 +18,7 @@ type submission struct {
 	*worker
 	proc *proc
 	d    *delivery
-	order.Submission
+	*order.Submission
 	ctx      context.Context
 	report   order.Report
 	attempts int
@@ -29,14 +29,14 @@ type submission struct {
 }
 
 // submit models Submitter.Submit.
-func (k *worker) submit(ctx context.Context, s order.Submission) order.Report {
+func (k *worker) submit(ctx context.Context, s *order.Submission) *order.Report {
 	p := k.e.running
 	v := &submission{worker: k, proc: p, d: p.delivery, Submission: s, ctx: ctx, began: k.e.at}
 	v.report.History = v.creditQueueTime(s.History)
 	for v.report.End == order.EndNone {
 		v.report.End = v.attempt()
 	}
-	return v.report
+	return &v.report
 }
 
 // creditQueueTime models submit's creditQueueTime.

@@ -211,7 +211,7 @@ func (d *delivery) Settled(*order.Record) {}
 func (d *delivery) Recognised(*order.Record) {}
 
 // Returned implements settle.Observer.
-func (d *delivery) Returned(order.Report, order.Settlement, *order.Record) {}
+func (d *delivery) Returned(*order.Report, order.Settlement, *order.Record) {}
 
 // Panicked implements settle.Observer.
 func (d *delivery) Panicked(any) { d.k.say(d, "panic", "") }

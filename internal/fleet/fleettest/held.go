@@ -22,8 +22,8 @@ func Held(t testing.TB, q *queue.Queue, retire func(context.Context, *queue.Queu
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	control := fleet.New(q)
-	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
-		return order.Report{End: order.EndHandBack, History: s.History}
+	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
+		return &order.Report{End: order.EndHandBack, History: s.History}
 	}})
 	step := func() {
 		view, err := control.Read(ctx)

@@ -82,7 +82,7 @@ func (o *office) work(end order.Report, n int) {
 	require.NoError(o.t, o.q.Pull(o.t.Context(), n, 5*time.Second, func(ds []*settle.Delivery) {
 		n -= len(ds)
 		for _, d := range ds {
-			_, err := o.q.Worker.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
+			_, err := o.q.Worker.Settle(context.Background(), d, &end, order.Decide(&end, order.Facts{}))
 			require.NoError(o.t, err)
 			d.Release()
 		}

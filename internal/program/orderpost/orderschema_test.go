@@ -62,13 +62,13 @@ func TestAFirstOrderSchema(t *testing.T) {
 		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, Body: []byte(`{"order_no":"` + no + `","timeout":30,` + members + `}`), ID: no})
 		require.NoError(t, err)
 	}
-	h := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	h := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		s.History.Attempts++
 		verdict := order.Accepted
 		if s.Order.OrderNo() == "A-2" {
 			verdict = order.Rejected
 		}
-		return order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
+		return &order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
 	}})
 	for done := 0; done < 3; {
 		require.NoError(t, q.Pull(t.Context(), 3, time.Minute, func(ds []*settle.Delivery) {

@@ -72,7 +72,7 @@ func TestPending(t *testing.T) {
 	now := time.Now().UTC()
 	report := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Status: 500, Response: "\x1b[31m" + strings.Repeat("<html>", 50),
 		History: order.History{Attempts: 7, FirstAttemptAt: now, LastAttemptAt: now}, Delay: 3 * time.Hour}
-	_, err = q.Worker.Settle(context.Background(), got[0], report, order.Decide(report, order.Facts{}))
+	_, err = q.Worker.Settle(context.Background(), got[0], &report, order.Decide(&report, order.Facts{}))
 	require.NoError(t, err)
 	got[0].Release()
 	publish("Q-1", "Q-2", strings.Repeat("x", 200))

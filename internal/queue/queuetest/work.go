@@ -79,7 +79,7 @@ func Report(v order.Verdict, h order.History) order.Report {
 // Settle stores what comes of a submission.
 func Settle(t testing.TB, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	entry, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 	return entry

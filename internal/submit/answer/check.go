@@ -82,7 +82,7 @@ func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
 	}
 	r := order.Report{End: end, Verdict: j.Verdict, Final: j.Final,
 		History: order.History{Attempts: 1, Unsure: doubted || j.Verdict == order.Unsure}}
-	return order.Decide(r, order.Facts{Policy: policy, FirstProven: !doubted}).Outcome
+	return order.Decide(&r, order.Facts{Policy: policy, FirstProven: !doubted}).Outcome
 }
 
 // pastedAnswer parses what a person pasted. It ignores Content-Length and the
