@@ -20,7 +20,8 @@ import (
 // books.RetireCancellations; the tests of that package use this one, too.
 func Held(t testing.TB, q *queue.Queue, retire func(context.Context, *queue.Queue) error) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ends, cancel := context.WithCancel(context.Background())
+	ctx := context.WithoutCancel(ends) // a step that began is made, so that what it settles leaves the log
 	control := fleet.New(q)
 	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		return &order.Report{End: order.EndHandBack, History: s.History}
@@ -46,7 +47,7 @@ func Held(t testing.TB, q *queue.Queue, retire func(context.Context, *queue.Queu
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		for ctx.Err() == nil {
+		for ends.Err() == nil {
 			step()
 		}
 	})
