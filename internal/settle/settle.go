@@ -15,8 +15,8 @@ import (
 // outcome, then the dead letter, then acknowledges the intent (R4), each
 // confirmed by JetStream before the next. After a crash between two steps,
 // Check finds in the redelivery what is missing. Settle returns the record that
-// the stream holds afterwards. It adds to r.History what the settlement says about it, a
-// second time the same.
+// the stream holds afterwards. It adds to r.History what the settlement says about it; a
+// repetition takes no doubt back.
 //
 // While the broker is out of reach, Settle tries again until ctx ends.
 // ErrStorage means that the broker refuses results. Nothing more may be posted

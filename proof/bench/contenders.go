@@ -7,10 +7,10 @@ import (
 	"orderpost/proof/bench/syncs"
 )
 
-// contenders are hidden commands: the bench starts itself with them.
 // watchedCommand starts the command that it gets, whose fsyncs are to be watched.
 const watchedCommand = "watched"
 
+// contenders are hidden commands: the bench starts itself with them.
 func contenders() []*cobra.Command {
 	return []*cobra.Command{sinkCommand(), usualCommand(), {Use: watchedCommand, Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { return syncs.Exec(args) }}}

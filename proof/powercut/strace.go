@@ -25,7 +25,7 @@ var traced = []string{
 
 // zeroOrError are those that return nothing else.
 var zeroOrError = []string{
-	"close", "ftruncate", "fsync", "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat",
+	"close", "ftruncate", "fsync", "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "symlink", "symlinkat",
 }
 
 // never is the end of a system call that had not returned when its process ended.

@@ -94,13 +94,15 @@ type Server struct {
 	Mended []string
 	cfg    Config
 	lock   *flock.Flock
-	// staging is the folder in memory in which batches are staged; "" = none.
-	staging string
 
 	mu      sync.Mutex // guards what follows
 	nats    *server.Server
 	log     *faultLog
 	stopped bool
+	// staging is the folder in memory in which batches are staged; "" = none. memoryFailed
+	// says that they were, and that the memory was full.
+	staging      string
+	memoryFailed bool
 }
 
 // Start runs the embedded server of a data folder. It returns ErrInUse if
@@ -360,8 +362,8 @@ func (s *Server) Stop() {
 	s.stopped = true
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
-	s.unstage()
-	if s.lock != nil && s.lock.Locked() {
+	if s.lock != nil && s.lock.Locked() { // else another server may run in the folder by now
+		s.unstage()
 		_ = os.Remove(filepath.Join(s.cfg.Dir, endpointFile)) // best effort: readers tolerate a stale one
 		_ = s.lock.Unlock()
 	}

@@ -36,8 +36,7 @@ func (l *faultLog) keep(isError bool, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
 	l.mu.Lock()
 	l.text = text
-	ofBatch := strings.Contains(text, "/batches/") // of one that is staged, and refused
-	if l.gaveUp == "" && !ofBatch && strings.Contains(strings.ToLower(text), "critical write error") {
+	if l.gaveUp == "" && strings.Contains(strings.ToLower(text), "critical write error") {
 		l.gaveUp = text
 	}
 	l.mu.Unlock()

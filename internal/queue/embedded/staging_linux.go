@@ -1,7 +1,9 @@
 package embedded
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -9,6 +11,24 @@ import (
 
 // stagingRoot is a file system in memory that all users may write to.
 var stagingRoot = "/dev/shm"
+
+// stagingFolder returns the folder in memory of a data folder, the same at each start, and
+// makes it. It returns "" if the machine has no such memory, or another user was there first.
+func stagingFolder(dir string) string {
+	info, err := os.Stat(dir)
+	if err != nil || !staysInMemory(stagingRoot) {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	folder := filepath.Join(stagingRoot, fmt.Sprintf("orderpost-%x-%x", st.Dev, st.Ino))
+	if err := os.Mkdir(folder, 0o700); err != nil && !ownFolder(folder) { // what is staged holds orders
+		return ""
+	}
+	return folder
+}
 
 // staysInMemory reports whether a folder is on a file system in memory.
 func staysInMemory(dir string) bool {

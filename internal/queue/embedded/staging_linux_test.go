@@ -87,36 +87,79 @@ func TestStagingOfAKilledServerIsTakenOver(t *testing.T) {
 	require.NoError(t, publishBatch(t, js, 10))
 }
 
-// If that memory is full, a batch is refused, as others are that the server cannot take, and
-// the stream goes on.
-func TestStagingThatIsFullRefusesTheBatch(t *testing.T) {
-	root := t.TempDir()
-	disk, err := smalldisk.Mount(root, 2*stagingFree)
+// mountMemory puts a small file system in memory in the place of the machine's.
+func mountMemory(t *testing.T, size int64) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	disk, err := smalldisk.Mount(root, size)
 	if errors.Is(err, fs.ErrPermission) {
-		t.Logf("NO FULL MEMORY: %v; a folder in the place of the link is looked at instead", err)
-		stageIn(t, root)
-		s, js := startStaging(t, t.TempDir())
-		require.Empty(t, s.staging, "that is no memory")
-		require.NoError(t, publishBatch(t, js, 10))
-		return
+		return ""
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, disk.Unmount()) })
 	stageIn(t, root)
+	return root
+}
+
+// If that memory is full, a batch is refused and the server keeps what it has of it. So the
+// server is to be revived, and stages on the disk from then on.
+func TestStagingThatIsFullMovesToTheDisk(t *testing.T) {
+	root := mountMemory(t, 2*stagingFree)
+	if root == "" {
+		t.Log("NO FULL MEMORY: this process must not mount one")
+		return
+	}
 	s, js := startStaging(t, t.TempDir())
 	require.NotEmpty(t, s.staging)
+	require.NoError(t, publishBatch(t, js, 900_000))
 	foreign := filepath.Join(root, "foreign")
 	require.NoError(t, os.WriteFile(foreign, make([]byte, 2*stagingFree-1<<20), 0o600))
 	require.Error(t, publishBatch(t, js, 900_000))
-	_, err = js.Publish(t.Context(), "s.x", make([]byte, 900_000))
+	_, err := js.Publish(t.Context(), "s.x", make([]byte, 900_000))
 	require.NoError(t, err)
-	require.NoError(t, s.Fault())
+	require.ErrorContains(t, s.Fault(), "no space left")
 	require.NoError(t, os.Remove(foreign))
-	require.NoError(t, publishBatch(t, js, 900_000))
+	require.NoError(t, s.Revive())
+	require.NoError(t, s.Fault())
+	require.Empty(t, s.staging)
+	require.False(t, isLink(s.batches("S")))
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	require.Eventually(t, func() bool { return publishBatch(t, js, 900_000) == nil }, time.Minute, 10*time.Millisecond)
 }
 
-// Little room, and a folder that somebody else may read, are not used.
-func TestStagingNeedsRoomAndAFolderOfItsOwn(t *testing.T) {
+func TestStagingNeedsRoom(t *testing.T) {
+	if mountMemory(t, stagingFree/2) == "" {
+		t.Log("NO SMALL MEMORY: this process must not mount one")
+		return
+	}
+	s, js := startStaging(t, t.TempDir())
+	require.Empty(t, s.staging)
+	require.False(t, isLink(s.batches("S")))
+	require.NoError(t, publishBatch(t, js, 10))
+}
+
+// Somebody may empty the folder, such as systemd at the end of a session. A look at the server
+// makes what is missing again.
+func TestStagingThatIsGoneIsMadeAgain(t *testing.T) {
+	s, js := startStaging(t, t.TempDir())
+	require.NoError(t, os.RemoveAll(s.staging))
+	require.Error(t, publishBatch(t, js, 10))
+	require.NoError(t, s.Fault())
+	require.NoError(t, publishBatch(t, js, 10))
+
+	require.NoError(t, os.RemoveAll(s.staging))
+	folder := s.staging
+	require.NoError(t, os.Symlink(t.TempDir(), folder), "another user's")
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	require.NoError(t, s.Fault())
+	require.False(t, isLink(s.batches("S")))
+	require.NoError(t, publishBatch(t, js, 10))
+}
+
+// A folder that somebody else may read, or a link, is not used.
+func TestStagingNeedsAFolderOfItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	folder := stagingFolder(dir)
 	require.NotEmpty(t, folder)
@@ -127,6 +170,18 @@ func TestStagingNeedsRoomAndAFolderOfItsOwn(t *testing.T) {
 	require.NoError(t, os.Remove(folder))
 	require.NoError(t, os.Symlink(t.TempDir(), folder))
 	require.Empty(t, stagingFolder(dir))
+}
+
+// A server that is stopped twice leaves the next one alone.
+func TestASecondStopLeavesTheNextServersStaging(t *testing.T) {
+	dir := t.TempDir()
+	first, _ := startStaging(t, dir)
+	first.Stop()
+	next, js := startStaging(t, dir)
+	first.Stop()
+	require.DirExists(t, next.staging)
+	require.True(t, isLink(next.batches("S")))
+	require.NoError(t, publishBatch(t, js, 10))
 }
 
 // A client that was first has its batch in the folder that the link is to replace.

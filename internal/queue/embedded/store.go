@@ -28,10 +28,12 @@ func (s *Server) Disk() (Disk, error) {
 // does. nats-server gives a stream up after one failed write, most often
 // because of a full disk. It then answers no publisher of that stream until it
 // is restarted. If it may not write to its folder, it stops JetStream
-// altogether.
+// altogether. Call it now and then: it also makes again what is staged in memory, if that is
+// gone.
 func (s *Server) Fault() error {
 	s.mu.Lock()
 	ns, log := s.nats, s.log
+	s.keepStaged()
 	s.mu.Unlock()
 	if text := log.critical(); text != "" {
 		return errors.New(text)
@@ -53,6 +55,7 @@ func (s *Server) Revive() error {
 	}
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
+	s.memoryFailed = s.memoryFailed || s.failedInMemory()
 	_, err := s.boot()
 	return err
 }

@@ -20,6 +20,9 @@ import (
 // exec.Cmd.ExtraFiles.
 const handOver = 3
 
+// What Exec says when it hands over: the listener, or that the kernel gave none.
+const taken, refused = 't', 'r'
+
 // architectures by GOARCH, whose numbers of system calls this program knows.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
@@ -84,9 +87,9 @@ func Exec(command []string) error {
 	runtime.LockOSThread() // the filter is this thread's, and exec ends the others
 	listener, err := listen()
 	if err != nil {
-		return err
+		return errors.Join(err, unix.Sendmsg(handOver, []byte{refused}, nil, nil, 0))
 	}
-	if err := unix.Sendmsg(handOver, []byte{0}, unix.UnixRights(listener), nil, 0); err != nil {
+	if err := unix.Sendmsg(handOver, []byte{taken}, unix.UnixRights(listener), nil, 0); err != nil {
 		return fmt.Errorf("hand over the listener: %w", err)
 	}
 	_, _ = unix.Close(listener), unix.Close(handOver)
@@ -103,12 +106,17 @@ func listen() (int, error) {
 	}
 	code := filter(architecture)
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
-	runtime.KeepAlive(code)
-	if errno != 0 {
-		return 0, fmt.Errorf("seccomp: %w", errno)
+	var errno syscall.Errno
+	// A signal must not begin the fsync again. Kernels before 5.19 cannot help that.
+	for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER} {
+		var fd uintptr
+		fd, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program)))
+		runtime.KeepAlive(code)
+		if errno == 0 {
+			return int(fd), nil
+		}
 	}
-	return int(fd), nil
+	return 0, fmt.Errorf("seccomp: %w", errno)
 }
 
 // Start starts cmd, a program that calls Exec, and watches it until all its processes have
@@ -128,7 +136,8 @@ func (w *Watch) Start(cmd *exec.Cmd) error {
 	}
 	listener, err := receive(int(ours.Fd()))
 	if err != nil {
-		return errors.Join(fmt.Errorf("fsyncs cannot be counted here: %w: %w", errors.ErrUnsupported, err), cmd.Process.Kill(), cmd.Wait())
+		_ = cmd.Process.Kill() // it may have ended by itself
+		return errors.Join(err, cmd.Wait())
 	}
 	go w.serve(listener)
 	return nil
@@ -136,14 +145,19 @@ func (w *Watch) Start(cmd *exec.Cmd) error {
 
 // receive takes the listener over.
 func receive(socket int) (int, error) {
-	rights := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
-	if err != nil {
+	said, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	n, size, _, _, err := unix.Recvmsg(socket, said, rights, unix.MSG_CMSG_CLOEXEC)
+	switch {
+	case err != nil:
 		return 0, err
+	case n == 0:
+		return 0, errors.New("it ended before it handed its listener over")
+	case said[0] == refused:
+		return 0, fmt.Errorf("fsyncs cannot be counted here: seccomp gave no listener: %w", errors.ErrUnsupported)
 	}
-	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	messages, err := unix.ParseSocketControlMessage(rights[:size])
 	if err != nil || len(messages) == 0 {
-		return 0, errors.Join(errors.New("the kernel gave no listener (seccomp)"), err)
+		return 0, errors.Join(errors.New("no listener came"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) == 0 {
@@ -210,7 +224,11 @@ func asked(n notification) string {
 	if path := string(name); filepath.IsAbs(path) {
 		return path
 	}
-	folder, _ := os.Readlink(process + "/cwd")
+	from := process + "/cwd"
+	if fd := int32(n.args[0]); fd != unix.AT_FDCWD {
+		from = process + "/fd/" + strconv.Itoa(int(fd))
+	}
+	folder, _ := os.Readlink(from)
 	return filepath.Join(folder, string(name))
 }
 
