@@ -104,11 +104,17 @@ func (m *flushModes) together(n int) (least time.Duration) {
 
 // observeSingly notes that a flush of n single writes was answered after a time. The
 // time of the first answer says nothing about one write: the broker answers all writes that
-// it reads at once together.
+// it reads at once together. Values that promised much less are forgotten: their round trip
+// was disturbed, and the next thousand writes would take seconds on a slow disk.
 func (m *flushModes) observeSingly(n int, took time.Duration) {
-	if n >= fewSingles && m.away.n > 0 {
-		m.each.add(max(took-m.away.least(), 0) / time.Duration(n))
+	each := (took - m.away.least()) / time.Duration(n)
+	if n < fewSingles || m.away.n == 0 || each <= 0 {
+		return
 	}
+	if took > 2*m.singly(n) {
+		m.each = recent{}
+	}
+	m.each.add(each)
 }
 
 // observeTogether notes an atomic batch of n writes.

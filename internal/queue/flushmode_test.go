@@ -114,6 +114,27 @@ func TestASlowStartIsForgotten(t *testing.T) {
 	}
 }
 
+// A round trip that something disturbed makes single writes look as if they took no time. A
+// thousand of them on a slow disk take seconds: that may be tried once.
+func TestADisturbedRoundTripDecidesOnce(t *testing.T) {
+	const flushes, n = 64, 1000
+	for _, disturbed := range []time.Duration{50 * time.Millisecond, 7900 * time.Microsecond} {
+		first := true
+		b := brokerModel(func(mode flushMode, n int) time.Duration {
+			switch {
+			case n == 0 && first:
+				first = false
+				return disturbed
+			case mode == together:
+				return 100 * time.Millisecond
+			default:
+				return time.Duration(n) * 2 * time.Millisecond
+			}
+		})
+		require.GreaterOrEqual(t, b.play(&flushModes{}, flushes, n), (flushes-2)*n, disturbed)
+	}
+}
+
 // Until a batch was tried, few writes are no reason to.
 func TestFewWritesGoSingly(t *testing.T) {
 	require.Zero(t, brokerModel(synced).play(&flushModes{}, 2*sampleEvery, fewSingles))
