@@ -45,7 +45,7 @@ func rare(t *testing.T) func(dir string) {
 				require.NoError(t, q.Pull(t.Context(), 1, patience, func(ds []*settle.Delivery) {
 					for _, d := range ds {
 						require.Equal(t, work, d.Work, d.OrderNo())
-						_, err := q.Worker.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
+						_, err := q.Worker.Settle(t.Context(), d, &report, order.Decide(&report, order.Facts{}))
 						require.NoError(t, err)
 						d.Release()
 						settled = true
