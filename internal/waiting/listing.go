@@ -31,7 +31,7 @@ func (f *Feeder) list(ctx context.Context) error {
 		}
 		list = append(append(list, due...), timed...)
 	}
-	if now.Sub(f.paced) >= paceEvery {
+	if now.Sub(f.paced) >= paceEvery || f.drained && total > 0 { // what comes first must not be fed by an old limit
 		if err := f.measureFleet(ctx); err != nil {
 			return err
 		}
