@@ -19,7 +19,7 @@ import (
 
 const (
 	// roundEvery is the time between two looks, dryEvery while workers had nothing to do,
-	// idleEvery while another worker feeds.
+	// idleEvery while another worker feeds, or after a listing that failed.
 	roundEvery = 100 * time.Millisecond
 	dryEvery   = 20 * time.Millisecond
 	idleEvery  = 250 * time.Millisecond

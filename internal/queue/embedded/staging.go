@@ -17,8 +17,8 @@ import (
 // is gone by then, the messages that were copied stay, as single writes would that nobody
 // confirmed.
 //
-// So stage puts a link to a folder in memory in the place of "batches". It takes 40 percent
-// off a batch's time on a fast disk, and five sixths on a slow one.
+// So stage puts a link to a folder in memory in the place of "batches", and one sync of six
+// is left.
 
 // stagingFree is how much room there must be in memory. A batch has a few megabytes
 // (maxWriteBytes in package queue), and each stream has one or two at a time.
