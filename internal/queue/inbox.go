@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 )
 
 // inboxes keeps subscriptions for requests that are answered by several
@@ -11,6 +12,7 @@ import (
 // as the request.
 type inboxes struct {
 	nc   *nats.Conn
+	log  zerolog.Logger
 	mu   sync.Mutex
 	free []*inbox
 }
@@ -30,9 +32,11 @@ const inboxRoom = 1024 + 8
 // take returns a kept subscription, or a new one.
 func (i *inboxes) take() (*inbox, error) {
 	for in := i.kept(); in != nil; in = i.kept() {
-		if in.clean() {
+		late := in.clean()
+		if late == nil {
 			return in, nil
 		}
+		i.log.Warn().Str("subject", late.Subject).Str("reply", late.Reply).Msg("an answer came after its request had ended; if it is an order, it comes again when its ACK_WAIT is over")
 		_ = in.sub.Unsubscribe() // an answer came late; its request has ended
 	}
 	in := &inbox{subject: i.nc.NewInbox(), answers: make(chan *nats.Msg, inboxRoom)}
@@ -41,17 +45,17 @@ func (i *inboxes) take() (*inbox, error) {
 	return in, err
 }
 
-// clean discards the final status of the last request and reports whether
-// nothing else was left.
-func (in *inbox) clean() bool {
+// clean discards the final status of the last request. It returns what else was left; nil =
+// nothing.
+func (in *inbox) clean() (late *nats.Msg) {
 	for {
 		select {
 		case msg := <-in.answers:
 			if !isBatchCompleted(msg) {
-				return false
+				return msg
 			}
 		default:
-			return true
+			return nil
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,7 +15,8 @@ import (
 // read.
 func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	i := inboxes{nc: q.Conn.nc}
+	var said bytes.Buffer
+	i := inboxes{nc: q.Conn.nc, log: zerolog.New(&said)}
 	first, err := i.take()
 	require.NoError(t, err)
 	i.put(first, true)
@@ -29,5 +32,38 @@ func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NotSame(t, again, next)
 	require.False(t, again.sub.IsValid())
+	require.Contains(t, said.String(), "came after its request had ended")
 	i.put(next, false)
+}
+
+// An order that the broker counts as delivered and that never came waits for its ACK_WAIT.
+// Nothing else tells of it.
+func TestAnOrderThatDoesNotComeIsTold(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t), "a")
+	var said bytes.Buffer
+	q.Conn.log = zerolog.New(&said)
+	tell := func(wait, giveUp time.Duration, swallow bool) {
+		p, err := q.startPull(2, wait)
+		require.NoError(t, err)
+		defer p.end()
+		p.giveUp.Reset(giveUp)
+		if swallow {
+			<-p.in.answers
+		}
+		for msg := p.next(); msg != nil; msg = p.next() {
+			require.NoError(t, q.arrival(msg).Answer.Ack())
+		}
+		q.ended(2, p)
+	}
+	publish(t, q, intent("F-1", "i1"), intent("F-2", "i2"), intent("F-3", "i3"))
+	tell(time.Minute, time.Minute, false)
+	tell(10*time.Millisecond, time.Minute, false)
+	require.Empty(t, said.String(), "two came, then one")
+	publish(t, q, intent("F-4", "i4"))
+	tell(10*time.Millisecond, time.Minute, true)
+	require.Contains(t, said.String(), `"asked":2,"came":0,"lost":1`)
+	said.Reset()
+	tell(time.Minute, 0, false)
+	require.Contains(t, said.String(), `"asked":2,"came":0,"lost":0`, "the broker is silent")
 }

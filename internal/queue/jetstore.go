@@ -161,7 +161,8 @@ func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message,
 
 // PurgeIntents implements settle.Store. It never empties the stream with a purge:
 // nats-server (2.15) then puts a new folder in the place of the one with the messages, and
-// syncs neither. So the last of the intents is removed by itself.
+// syncs neither. Before 2.14.4 such a purge also took what was stored meanwhile (nats-server
+// #8400). So the last of the intents is removed by itself.
 //
 // At each purge of a stream, its consumers forget which messages wait to be delivered again
 // (nats-server 2.15, consumer.purge). They still know that these are not acknowledged.

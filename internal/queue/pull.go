@@ -44,16 +44,25 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		q.holder.noteAnswer()
 		take(q.Worker.Arrived(ctx, start, group))
 	}
+	q.ended(n, p)
+	if p.err != nil {
+		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, p.err)
+	}
+	return nil
+}
+
+// ended draws the conclusions from how a pull for n intents ended.
+func (q *Queue) ended(n int, p *pulling) {
 	switch {
 	case p.late || p.err != nil:
 		q.holder.noteFailure() // after the last group, whose marks were read before this pull
 	case p.over:
 		q.holder.noteAnswer()
 	}
-	if p.err != nil {
-		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, p.err)
+	if p.lost > 0 || p.late && !p.over && p.left > 0 {
+		q.Conn.log.Warn().Int("asked", n).Int("came", n-p.left).Int("lost", p.lost).
+			Msg("the broker did not end a request for orders, or sent more than came; what was lost on the way comes again when its ACK_WAIT is over")
 	}
-	return nil
 }
 
 // gather returns first and the messages that have arrived since, without

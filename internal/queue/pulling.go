@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,9 @@ type pulling struct {
 	// inbox.
 	over bool
 	// late says that the broker did not end the pull in time.
-	late   bool
+	late bool
+	// lost counts the messages that the broker says it sent for the pull and that did not come.
+	lost   int
 	err    error
 	giveUp *time.Timer
 	broken <-chan struct{}
@@ -113,6 +116,9 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 	case status == "100": // idle heartbeat
 	case status == "404", status == "408": // no messages; the wait is over
 		p.over = true
+		if unsent, err := strconv.Atoi(msg.Header.Get("Nats-Pending-Messages")); err == nil {
+			p.lost = p.left - unsent
+		}
 	case isBatchCompleted(msg): // follows the last of the n, possibly in the next pull
 	case status == "409" && text == "Message Size Exceeds MaxBytes": // the next message is left to another pull
 		p.over = true

@@ -79,7 +79,8 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cn.connect(ctx, opts); err != nil {
 		return nil, err
 	}
-	rd.inboxes.nc, q.pulls.nc = cn.nc, cn.nc
+	rd.inboxes.nc, rd.inboxes.log = cn.nc, cn.log
+	q.pulls.nc, q.pulls.log = cn.nc, cn.log
 	ackWait, err := q.Topology.prepare(ctx)
 	if err != nil {
 		cn.nc.Close()

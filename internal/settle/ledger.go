@@ -22,7 +22,10 @@ type Config struct {
 	// about another worker's open attempt note (R2). Redelivered orders wait at
 	// least that long after a reconnect (R7).
 	AttemptTimeout time.Duration
-	Log            zerolog.Logger
+	// ProveAtOnce is how many intents a trim looks at before it removes those that are
+	// settled (R14); 0 = ReadBatch.
+	ProveAtOnce int
+	Log         zerolog.Logger
 	// Patience is for commands. nil: requests fail at once.
 	Patience Patience
 }

@@ -1,5 +1,7 @@
 package settle
 
+import "cmp"
+
 // Protocol keeps the settle rules R1 to R10 and R13 to R15 (docs/protocol.md) over a
 // [Store], with one part for each who acts. The parts are safe for concurrent use and run
 // nothing in the background. The owner of the broker's connection calls [Claims.Extend],
@@ -26,6 +28,7 @@ func New(cfg Config, store Store, runtime Runtime) Protocol {
 	if cfg.Patience == nil {
 		cfg.Patience = impatient{}
 	}
+	cfg.ProveAtOnce = cmp.Or(cfg.ProveAtOnce, ReadBatch)
 	ledger := &Ledger{cfg: cfg, log: cfg.Log, store: store, time: runtime}
 	producer, claims := &Producer{ledger}, newClaims(ledger)
 	acked := &acknowledged{}

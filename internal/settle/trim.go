@@ -87,6 +87,8 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 	upTo := floor
 	if seq := tr.stranded.Load(); seq != 0 {
 		upTo = min(upTo, seq-1)
+	} else if tr.proven < min(floor, tr.before) {
+		upTo = tr.proven
 	}
 	if tr.ledger.mutated(TrimOneTooMany) {
 		upTo++
@@ -165,6 +167,9 @@ const trimAtOnce = 8
 // before the floor is believed. The broker's word is not enough: one that was killed may have
 // stored an acknowledgement before what it acknowledges, or forgotten what it had delivered,
 // and a person may have made or restored the consumer.
+//
+// Before the floor is believed for the first time, each call looks at a part of the log, so that
+// the log gets shorter meanwhile, and a proof that is cut off has not been in vain.
 func (tr *Trimmer) prove(ctx context.Context, p Progress, by counter) (looked bool, err error) {
 	if by != tr.by || p.Floor < tr.trimmed { // a consumer that was made again begins at 0
 		tr.by, tr.before, tr.proven, tr.trimmed = by, p.Delivered, 0, 0
@@ -178,13 +183,21 @@ func (tr *Trimmer) prove(ctx context.Context, p Progress, by counter) (looked bo
 	case tr.stranded.Load() != 0 || tr.proven >= min(p.Floor, tr.before):
 		return false, nil
 	}
-	m, err := tr.firstStranded(ctx, tr.proven+1, p.Past())
-	if err != nil {
-		return false, err
+	for next := tr.proven + 1; ; {
+		m, end, err := tr.lookFrom(ctx, next, p.Past())
+		switch {
+		case err != nil:
+			return false, err
+		case m != nil || end >= p.Past():
+			tr.proven, tr.lookedAt = p.Floor, tr.ledger.time.Now()
+			tr.tellStranded(m)
+			return true, nil
+		}
+		tr.proven, next = min(end, p.Floor), end+1
+		if !due {
+			return true, nil
+		}
 	}
-	tr.proven, tr.lookedAt = p.Floor, tr.ledger.time.Now()
-	tr.tellStranded(m)
-	return true, nil
 }
 
 // Strands reports whether the last look found an intent that is not settled, and that the
@@ -198,38 +211,44 @@ func (tr *Trimmer) FirstStranded(ctx context.Context) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tr.firstStranded(ctx, 1, p.Past())
+	for next := uint64(1); ; {
+		m, end, err := tr.lookFrom(ctx, next, p.Past())
+		if m != nil || err != nil || end >= p.Past() {
+			return m, err
+		}
+		next = end + 1
+	}
 }
 
-// firstStranded looks at the intents from one sequence to another.
-func (tr *Trimmer) firstStranded(ctx context.Context, next, last uint64) (*Message, error) {
-	for {
-		var page []*Message
-		var tokens []string
-		for len(page) < ReadBatch {
-			m, err := tr.ledger.store.IntentAfter(ctx, next)
-			if err != nil {
-				return nil, err
-			}
-			if m == nil || m.Seq > last {
-				break
-			}
-			next = m.Seq + 1
-			page, tokens = append(page, m), append(tokens, tr.ledger.filedToken(m))
-		}
-		if len(page) == 0 {
-			return nil, nil
-		}
-		words, err := tr.ledger.readLastWords(ctx, tokens)
+// lookFrom looks at some of the intents from one sequence to another. It returns the first that is
+// stranded; nil = none is, up to end.
+func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64) (m *Message, end uint64, err error) {
+	var page []*Message
+	var tokens []string
+	for end = next - 1; len(page) < tr.ledger.cfg.ProveAtOnce && end < last; {
+		m, err := tr.ledger.store.IntentAfter(ctx, end+1)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		for i, m := range page {
-			if done, err := tr.done(ctx, m, words[i]); !done || err != nil {
-				return m, err
-			}
+		if m == nil || m.Seq > last {
+			end = last
+			break
+		}
+		end, page, tokens = m.Seq, append(page, m), append(tokens, tr.ledger.filedToken(m))
+	}
+	if len(page) == 0 {
+		return nil, end, nil
+	}
+	words, err := tr.ledger.readLastWords(ctx, tokens)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, m := range page {
+		if done, err := tr.done(ctx, m, words[i]); !done || err != nil {
+			return m, end, err
 		}
 	}
+	return nil, end, nil
 }
 
 // done reports whether nothing is left to do about a stored intent that the broker counts

@@ -1,10 +1,13 @@
 package settle_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -93,4 +96,48 @@ func TestR14TheLogIsTrimmedWhileAllWorkersAreBusy(t *testing.T) {
 		require.NoError(t, q.Trimmer.Trim(t.Context()))
 	}
 	require.Equal(t, all-10, stored(t, q))
+}
+
+// failing is a store whose reads of intents can be made to fail.
+type failing struct {
+	settle.Store
+	after int // reads that work; the one after them fails; negative = all work
+}
+
+func (s *failing) IntentAfter(ctx context.Context, seq uint64) (*settle.Message, error) {
+	if s.after == 0 {
+		return nil, errors.New("cut off")
+	}
+	s.after--
+	return s.Store.IntentAfter(ctx, seq)
+}
+
+// A proof of a long log takes a while. What is proven leaves the log meanwhile, and a proof
+// that is cut off goes on where it was.
+func TestR14ALongLogIsProvenInParts(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	settleAll(t, q, pulled(t, q, 12, 11), 11)
+	store := &failing{Store: q.Ledger.ExportStore(), after: -1}
+	w2 := settle.New(settle.Config{Worker: "w2", IntentSubjects: "orders.new.", ProveAtOnce: 4, Log: zerolog.Nop()}, store, settle.RealTime())
+	w2.Claims.Start(time.Hour, "answers")
+	next := w2.Trimmer
+	left := func(want int) {
+		t.Helper()
+		require.Equal(t, want, stored(t, q))
+	}
+	require.NoError(t, next.Trim(t.Context()))
+	left(8)
+	store.after = 2
+	require.Error(t, next.Trim(t.Context()))
+	left(8)
+	store.after = 4
+	require.NoError(t, next.Trim(t.Context()))
+	left(4)
+	store.after = 4 // three are settled, and one comes after them
+	require.NoError(t, next.Trim(t.Context()))
+	left(1)
+	store.after = 0
+	settleAll(t, q, pull(t, q, 1), 12)
+	require.NoError(t, next.Trim(t.Context()), "what is delivered after a proof needs none")
+	left(0)
 }

@@ -100,7 +100,7 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if waits(s, m) {
 		w.cfg.openWaitingRoom(w.e)
 	}
-	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, Log: zerolog.Nop()}
+	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, ProveAtOnce: 2, Log: zerolog.Nop()}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
 	w.trouble()
