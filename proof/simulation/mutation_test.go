@@ -37,7 +37,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Moved:     {"2", oracle.Moved},
 	Kept:      {"262", oracle.True},
 	Purge:     {"2219", oracle.Moved},
-	Floor:     {"3", oracle.OneOutcome},
+	Floor:     {"4", oracle.OneOutcome},
 	Certain:   {"3", oracle.OneOutcome},
 	Withdrawn: {"101", oracle.Cancelled},
 }
