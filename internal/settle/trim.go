@@ -168,8 +168,8 @@ const trimAtOnce = 8
 // stored an acknowledgement before what it acknowledges, or forgotten what it had delivered,
 // and a person may have made or restored the consumer.
 //
-// Before the floor is believed for the first time, each call looks at a part of the log, so that
-// the log gets shorter meanwhile, and a proof that is cut off has not been in vain.
+// The first proof of a floor takes several calls, each for a part of the log. Trim removes each
+// part that is proven, and a proof that failed resumes where it stopped.
 func (tr *Trimmer) prove(ctx context.Context, p Progress, by counter) (looked bool, err error) {
 	if by != tr.by || p.Floor < tr.trimmed { // a consumer that was made again begins at 0
 		tr.by, tr.before, tr.proven, tr.trimmed = by, p.Delivered, 0, 0
@@ -220,8 +220,8 @@ func (tr *Trimmer) FirstStranded(ctx context.Context) (*Message, error) {
 	}
 }
 
-// lookFrom looks at some of the intents from one sequence to another. It returns the first that is
-// stranded; nil = none is, up to end.
+// lookFrom looks at the first ProveAtOnce of the intents from one sequence to another. It returns
+// the first that is stranded; nil = none is, up to end.
 func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64) (m *Message, end uint64, err error) {
 	var page []*Message
 	var tokens []string
