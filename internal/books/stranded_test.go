@@ -110,6 +110,59 @@ func TestR14ASettledIntentThatCameBackIsTrimmed(t *testing.T) {
 	}
 }
 
+// A worker was killed between an acceptance and the removal of an earlier letter, and the broker
+// forgot the delivery.
+func TestR14TheLetterOfAnAcceptedOrderGoesWithItsIntent(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	var earlier *settle.Letter
+	q, _ := k.left(func(q *queue.Queue, s *queuetest.Broker) {
+		d := pull(t, q, 1)[0]
+		settleAs(t, q, d, report(order.Accepted, d.History))
+		earlier = &settle.Letter{OrderNo: "L-1", Outcome: order.OutcomeRejected, IntentID: "earlier", EnqueuedAt: d.StoredAt.Add(-time.Hour), Body: body("L-1")}
+		require.NoError(t, q.Store().PutLetter(t.Context(), order.Token("L-1"), earlier, nil))
+	})
+	_, err := q.Trimmer.FirstStranded(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "earlier", letterOf(t, q, "L-1").IntentID, "who only looks removes nothing")
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
+	requireStored(t, q, 0)
+	none, err := q.Ledger.Letter(t.Context(), "L-1")
+	require.NoError(t, err)
+	require.Nil(t, none)
+	a, err := Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), a.Offenders)
+}
+
+// A worker was killed between the record that names a conflict and the conflict's letter, and
+// the broker forgot the delivery. Nothing but the intent holds its body.
+func TestR14AConflictWithoutItsLetterStays(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, _ := k.left(k.accept)
+	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
+	require.NoError(t, err)
+	r := entry.Record
+	r.Conflicts = []order.Conflict{{IntentID: r.IntentID, BodyHash: "another", EnqueuedAt: r.EnqueuedAt}}
+	r.IntentID, r.EnqueuedAt = "earlier", r.EnqueuedAt.Add(-time.Hour)
+	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
+	require.NoError(t, err)
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
+	requireStored(t, q, 1)
+	require.True(t, q.Trimmer.Strands())
+
+	conflict := &settle.Letter{OrderNo: "L-1", Outcome: order.OutcomeRejected, Conflict: true, IntentID: r.Conflicts[0].IntentID, EnqueuedAt: r.Conflicts[0].EnqueuedAt, Body: body("L-1")}
+	require.NoError(t, q.Store().PutLetter(t.Context(), order.Token("L-1"), conflict, nil))
+	m, err := q.Trimmer.FirstStranded(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, m)
+	listed := letterOf(t, q, "L-1")
+	_, err = q.Operator.Drop(t.Context(), listed, settle.Person{Name: "anna"})
+	require.NoError(t, err)
+	m, err = q.Trimmer.FirstStranded(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, m, "a person dropped its letter")
+}
+
 func requireStored(t *testing.T, q *queue.Queue, n int) {
 	t.Helper()
 	room, err := q.Census.Room(t.Context())

@@ -42,6 +42,9 @@ const (
 	// TrimDelivered: a trim takes what was delivered, before its result is certain
 	// (R14).
 	TrimDelivered
+	// LeaveLetter: a trim leaves the letter of an accepted order whose delivery the broker
+	// forgot (R14).
+	LeaveLetter
 	// PostWithdrawn: a worker posts what it knows to be cancelled (R15).
 	PostWithdrawn
 	// WallClockAlone: claims are measured by the wall clock alone (R7).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"orderpost/internal/order"
@@ -59,12 +60,21 @@ func (m *Message) SettledBy(r *order.Record) bool {
 // completedBy reports whether a record settles this intent, and the letter of the order_no
 // (nil = none) is the one that it needs (R4).
 func (m *Message) completedBy(r *order.Record, l *Letter) bool {
-	return m.SettledBy(r) && (!r.NeedsLetter() || l != nil && l.IntentID == m.IntentID())
+	return m.SettledBy(r) && (!m.needsLetter(r) || l != nil && l.IntentID == m.IntentID())
+}
+
+// needsLetter reports whether a record that settles this intent asks for a letter: the intent
+// failed, or it is a conflict, and no person dropped that letter.
+func (m *Message) needsLetter(r *order.Record) bool {
+	c := r.ConflictOf(m.IntentID())
+	return r.NeedsLetter() || c != nil && !slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool {
+		return LetterDropped(i.Did) != 0 && i.At.After(c.EnqueuedAt)
+	})
 }
 
 // isComplete reads the letter for completedBy.
 func (lg *Ledger) isComplete(ctx context.Context, m *Message, r *order.Record) (bool, error) {
-	if !m.SettledBy(r) || !r.NeedsLetter() {
+	if !m.SettledBy(r) || !m.needsLetter(r) {
 		return m.SettledBy(r), nil
 	}
 	l, err := lg.store.Letter(ctx, lg.filedToken(m))

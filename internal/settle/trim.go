@@ -2,11 +2,13 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"orderpost/internal/order"
 	"orderpost/internal/planted"
 )
 
@@ -160,7 +162,7 @@ func (tr *Trimmer) removeEach(ctx context.Context, connection link, seqs []uint6
 	})
 }
 
-// trimAtOnce bounds the single removals under way, so that orders do not wait for them.
+// trimAtOnce bounds the single removals and looks under way, so that orders do not wait for them.
 const trimAtOnce = 8
 
 // prove looks for an intent that is not settled, and that the broker delivers to nobody,
@@ -184,7 +186,7 @@ func (tr *Trimmer) prove(ctx context.Context, p Progress, by counter) (looked bo
 		return false, nil
 	}
 	for next := tr.proven + 1; ; {
-		m, end, err := tr.lookFrom(ctx, next, p.Past())
+		m, end, err := tr.lookFrom(ctx, next, p.Past(), tr.finish)
 		switch {
 		case err != nil:
 			return false, err
@@ -212,7 +214,7 @@ func (tr *Trimmer) FirstStranded(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	for next := uint64(1); ; {
-		m, end, err := tr.lookFrom(ctx, next, p.Past())
+		m, end, err := tr.lookFrom(ctx, next, p.Past(), tr.done)
 		if m != nil || err != nil || end >= p.Past() {
 			return m, err
 		}
@@ -220,9 +222,13 @@ func (tr *Trimmer) FirstStranded(ctx context.Context) (*Message, error) {
 	}
 }
 
+// look reports whether nothing is left to do about a stored intent that the broker counts as
+// acknowledged.
+type look func(ctx context.Context, m *Message, last LastWord) (bool, error)
+
 // lookFrom looks at the first ProveAtOnce of the intents from one sequence to another. It returns
 // the first that is stranded; nil = none is, up to end.
-func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64) (m *Message, end uint64, err error) {
+func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64, done look) (m *Message, end uint64, err error) {
 	var page []*Message
 	var tokens []string
 	for end = next - 1; len(page) < tr.ledger.cfg.ProveAtOnce && end < last; {
@@ -243,16 +249,32 @@ func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64) (m *Message,
 	if err != nil {
 		return nil, 0, err
 	}
-	for i, m := range page {
-		if done, err := tr.done(ctx, m, words[i]); !done || err != nil {
-			return m, end, err
-		}
+	over := make([]bool, len(page))
+	err = tr.ledger.time.Each(len(page), trimAtOnce, func(i int) (err error) {
+		over[i], err = done(ctx, page[i], words[i])
+		return err
+	})
+	if i := slices.Index(over, false); i >= 0 {
+		return page[i], end, err
 	}
-	return nil, end, nil
+	return nil, end, err
 }
 
-// done reports whether nothing is left to do about a stored intent that the broker counts
-// as acknowledged. The stream holds one intent of an order_no, so a record about a later one
+// finish looks, and removes the letter that an accepted order, or a person's word, has left: no
+// delivery comes back to it (R14).
+func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool, error) {
+	done, err := tr.done(ctx, m, last)
+	r := last.Record
+	if err != nil || !done || !m.SettledBy(r) || m.needsLetter(r) || r.Outcome() != order.OutcomeAccepted && !r.Resolved() || tr.ledger.mutated(LeaveLetter) {
+		return done, err
+	}
+	if err = tr.ledger.removeLetter(ctx, tr.ledger.filedToken(m), r); errors.Is(err, ErrNotALetter) {
+		err = nil // the audit names it
+	}
+	return err == nil, err
+}
+
+// done looks, and changes nothing. The stream holds one intent of an order_no, so a record about a later one
 // shows that this one was removed before, and that a broker has brought it back.
 func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	if last.Unreadable != nil {

@@ -39,6 +39,7 @@ type broker struct {
 	term     int             // of that leader
 	next     uint64          // the next sequence to deliver for the first time
 	acked    map[uint64]bool // stored intents that were acknowledged
+	passed   map[uint64]bool // those of them that a broker only counts so, because it forgot their delivery
 	trimmers []idler         // wait until an intent is acknowledged
 	pending  map[uint64]*handed
 	again    []uint64 // to be redelivered, in this order
@@ -97,7 +98,7 @@ const dedupeWindow = 2 * time.Minute
 func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
 		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
-		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), acked: make(map[uint64]bool), next: 1,
+		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), acked: make(map[uint64]bool), passed: make(map[uint64]bool), next: 1,
 		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration)}}
 }
 
@@ -142,11 +143,12 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 // remove removes an intent from the stream.
 func (b *broker) remove(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		if !b.acked[seq] {
+		if !b.acked[seq] || b.passed[seq] {
 			b.w.witness.removed(in, 0)
 		}
 		delete(b.intents, seq)
 		delete(b.acked, seq)
+		delete(b.passed, seq)
 		delete(b.bySubj, in.msg.Subject)
 	}
 	b.forget(seq)
@@ -386,7 +388,7 @@ func (b *broker) remember(m memory) {
 		b.next -= uint64(b.w.e.rng.Int64N(int64(b.next)))
 	}
 	for _, seq := range sortedKeys(old) {
-		if seq >= b.next || b.intents[seq] == nil {
+		if seq >= b.next || b.intents[seq] == nil || m == remembersSome && b.passesOver(seq) {
 			continue
 		}
 		p := &handed{count: old[seq].count, replicated: old[seq].replicated}

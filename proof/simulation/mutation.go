@@ -87,9 +87,12 @@ const (
 	// Notes: under park, a first delivery is posted without a note, with replicas, too (a
 	// part of R2).
 	Notes
+	// Leftover: a trim leaves the letter of an accepted order whose delivery the broker forgot
+	// (a part of R14).
+	Leftover
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -112,7 +115,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a trim takes the first intent that is not settled, too",
 	"a trim takes what was delivered, before its result is certain",
 	"a worker posts what it knows to be cancelled",
-	"under park, a first delivery is posted without a note, with replicas, too"}
+	"under park, a first delivery is posted without a note, with replicas, too",
+	"a trim leaves the letter of an accepted order whose delivery the broker forgot"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -120,7 +124,7 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits four,
+// Mutations lists the mutations that the simulation must notice. It omits five,
 // because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
@@ -131,7 +135,7 @@ func Mutations() []Mutation {
 }
 
 // RareMutations lists the mutations that Mutations omits.
-func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes} }
+func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Leftover} }
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -177,6 +181,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.TrimDelivered
 	case Withdrawn:
 		return settle.PostWithdrawn
+	case Leftover:
+		return settle.LeaveLetter
 	case Notes:
 		return settle.NoNoteWithReplicas
 	case WallClock:

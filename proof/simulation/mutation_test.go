@@ -40,11 +40,12 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Floor:     {"4", oracle.OneOutcome},
 	Certain:   {"3", oracle.OneOutcome},
 	Withdrawn: {"101", oracle.Cancelled},
+	Leftover:  {"640501", oracle.Letters},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
 func TestEveryMutationIsNoticed(t *testing.T) {
-	for _, m := range append(Mutations(), Opened) {
+	for _, m := range append(Mutations(), Opened, Leftover) {
 		t.Run(m.String(), func(t *testing.T) {
 			want, known := noticed[m]
 			require.True(t, known, "no schedule is known that notices it")

@@ -12,7 +12,7 @@ import (
 // trims reports whether what is acknowledged stays in the log until a worker trims it
 // (R14). It leaves at once in schedules and with mutations that came before that.
 func (w *world) trims() bool {
-	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain)
+	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain || w.mutation == Leftover)
 }
 
 // trim models the pool's trimming, without its lease: every worker trims.
@@ -52,10 +52,11 @@ func (b *broker) wakeTrimmers() {
 func (b *broker) loseAcks(m memory) {
 	for _, seq := range sortedKeys(b.acked) {
 		delivered := seq < b.next
-		if m == remembersAll || m == remembersSome && delivered && mix(b.w.e.schedule.Seed^mix(seq)^uint64(b.life))&1 == 0 {
+		if m == remembersAll || m == remembersSome && (b.passed[seq] || delivered && mix(b.w.e.schedule.Seed^mix(seq)^uint64(b.life))&1 == 0) {
 			continue
 		}
 		delete(b.acked, seq)
+		delete(b.passed, seq)
 		b.w.witness.stored(b.intents[seq])
 		if delivered {
 			b.w.claims++
@@ -65,6 +66,21 @@ func (b *broker) loseAcks(m memory) {
 			b.deadline(seq, p)
 		}
 	}
+}
+
+// passesOver reports whether a broker that was killed counts a delivery that it forgot as
+// acknowledged. It does so only if the result is certain: else a person would have to repair it.
+// It draws nothing from the streams.
+func (b *broker) passesOver(seq uint64) bool {
+	in := b.intents[seq]
+	stored := b.results[settle.FiledToken(in.orderNo, seq, in.msg.Time)]
+	if !b.w.trims() || stored == nil || !in.msg.SettledBy(stored.rec) || stored.rec.NeedsLetter() || stored.rec.ConflictOf(in.id) != nil || mix(b.w.e.schedule.Seed^mix(seq)^uint64(b.life))&2 == 0 {
+		return false
+	}
+	b.w.e.trace.say(b.w.e, "broker", "passed over", in.orderNo, "%s", in.id)
+	b.acked[seq], b.passed[seq] = true, true
+	b.wakeTrimmers()
+	return true
 }
 
 // floor returns the sequence up to which nothing is left to be acknowledged.
