@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +48,7 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	if err := r.healAll(ctx); err != nil {
 		return s, err
 	}
+	defer r.confirming(ctx)()
 	if err := errors.Join(<-produced, <-posted, <-commanded, <-uploaded); err != nil {
 		return s, err
 	}
@@ -144,7 +146,6 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
 			r.say("%d intents are pending, %d wait, the log holds %d", last.Pending, last.Waiting, log.Msgs)
-			r.confirmRefusals(ctx, q)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return fmt.Errorf("%w: %d intents are still pending, the log holds %d", err, last.Pending, log.Msgs)
@@ -152,20 +153,28 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 	}
 }
 
-// confirmRefusals acts as a person who sees the pool held for a run of refusals. The
-// API works again, so these are replayed orders that are rightly refused. Every other
+// confirming acts as a person who sees the pool held for a run of refusals, until stop is
+// called. The API works again, so these are replayed orders that are rightly refused. Every other
 // hold must end by itself.
-func (r *rig) confirmRefusals(ctx context.Context, q *queue.Queue) {
-	present, err := fleet.New(q).Workers(ctx)
+func (r *rig) confirming(ctx context.Context) (stop func()) {
+	ctx, stop = context.WithCancel(ctx)
+	go r.confirmRefusals(ctx)
+	return stop
+}
+
+func (r *rig) confirmRefusals(ctx context.Context) {
+	q, err := r.open(ctx, "chaos")
 	if err != nil {
-		return // the count fails as well and reports it
+		return // whoever counts the intents reports it
 	}
-	for _, p := range present {
-		for _, reason := range p.Reasons {
-			if strings.HasPrefix(reason, "a run of refusals") {
-				r.say("%s: %s", p.Worker, reason)
+	defer q.Close()
+	for pause(ctx, 10*time.Second) == nil {
+		present, _ := fleet.New(q).Workers(ctx)
+		for _, p := range present {
+			if i := slices.IndexFunc(p.Reasons, func(reason string) bool { return strings.HasPrefix(reason, "a run of refusals") }); i >= 0 {
+				r.say("%s: %s", p.Worker, p.Reasons[i])
 				_ = r.insist(ctx, []int{0}, "worker", "resume")
-				return
+				break
 			}
 		}
 	}

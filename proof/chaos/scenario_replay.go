@@ -18,6 +18,7 @@ import (
 func (r *rig) replayAll(ctx context.Context) (*summary, error) {
 	started := time.Now()
 	s := r.newSummary()
+	defer r.confirming(ctx)()
 	if err := r.api.Update(func(s *sandbox.Settings) { s.Faults.Refuse = 1 }); err != nil {
 		return s, err
 	}

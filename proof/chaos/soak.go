@@ -115,6 +115,7 @@ func (r *rig) soak(ctx context.Context, o *soakOptions) (*soakVerdict, error) {
 	if err := <-produced; err != nil {
 		return nil, err
 	}
+	defer r.confirming(ctx)()
 	if err := r.untilQuiet(ctx); err != nil {
 		return nil, err
 	}
