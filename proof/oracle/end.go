@@ -119,8 +119,8 @@ func (c *course) postedLate() bool {
 // leftover reports whether a late acceptance, or a person's word, left a dead letter behind:
 // whoever had to remove the letter was lost before. That is the writer of the record, or of
 // the letter if it was filed later. No message brings a worker back to it. The audit shows
-// such a letter, and replaying it sends nothing. Whoever takes the intent out of the queue
-// without an acknowledgement has to remove the letter.
+// such a letter, and replaying it sends nothing. Whoever removes an intent that the broker
+// passed over has to remove the letter.
 func (o *Oracle) leftover(c *course) bool {
 	if c.letter.at < c.passedOver {
 		return false

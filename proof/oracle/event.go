@@ -36,13 +36,15 @@ func (m *Moment) UnmarshalJSON(text []byte) error {
 // Kind says what happened.
 type Kind uint8
 
-// Why a claim ended, as far as the oracle must know.
+// Why a claim ended, or an intent left the queue, as far as the oracle must know.
 const (
 	ByTime = "its claim ended"
 	ByKill = "the broker was killed"
 	// ByLeader: the next leader of the workers' consumer knew of an earlier time than
 	// its owner did.
 	ByLeader = "the consumer has another leader"
+	// PassedOver: the broker counted an intent as acknowledged whose delivery it forgot.
+	PassedOver = "the broker passed over it"
 	// ByItself: a program ended because it was done.
 	ByItself = "it was done"
 )

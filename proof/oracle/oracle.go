@@ -114,7 +114,7 @@ type course struct {
 	lostBodies        map[string]bool    // of deliveries that ended without their worker: each may have been posted
 	unheld            *letter            // of a refused intent, removed for a record that had just given way, until it is filed again
 	unheldBy          string             // the process that removed it
-	passedOver        Moment             // when an intent left the queue that nobody acknowledged
+	passedOver        Moment             // when an intent left the queue that a broker only counted as acknowledged
 	marks             []mark             // what people cancelled
 	neverSent         bool               // the doubt names no body: what is in doubt can never have been sent
 }
@@ -388,7 +388,7 @@ func (o *Oracle) removed(e *Event) {
 		o.Counts.Acknowledged++
 		o.checkAcknowledged(c, e)
 		o.checkFiled(c, e)
-	} else {
+	} else if e.Why == PassedOver {
 		c.passedOver = e.At
 	}
 	delete(o.pending, e.Seq)

@@ -143,7 +143,10 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 // remove removes an intent from the stream.
 func (b *broker) remove(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		if !b.acked[seq] || b.passed[seq] {
+		switch {
+		case b.passed[seq]:
+			b.w.witness.tell(oracle.Event{Kind: oracle.Removed, OrderNo: in.orderNo, Seq: seq, Why: oracle.PassedOver})
+		case !b.acked[seq]:
 			b.w.witness.removed(in, 0)
 		}
 		delete(b.intents, seq)
