@@ -64,12 +64,10 @@ func (m *Message) completedBy(r *order.Record, l *Letter) bool {
 }
 
 // needsLetter reports whether a record that settles this intent asks for a letter: the intent
-// failed, or it is a conflict, and no person dropped that letter.
+// failed, or it is a conflict, and no person dropped a letter of the order_no. The drop may be
+// older than this copy of the intent, whose letter it removes all the same.
 func (m *Message) needsLetter(r *order.Record) bool {
-	c := r.ConflictOf(m.IntentID())
-	return r.NeedsLetter() || c != nil && !slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool {
-		return LetterDropped(i.Did) != 0 && i.At.After(c.EnqueuedAt)
-	})
+	return r.NeedsLetter() || r.ConflictOf(m.IntentID()) != nil && !slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return LetterDropped(i.Did) != 0 })
 }
 
 // isComplete reads the letter for completedBy.
