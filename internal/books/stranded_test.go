@@ -114,13 +114,9 @@ func TestR14ASettledIntentThatCameBackIsTrimmed(t *testing.T) {
 // forgot the delivery.
 func TestR14TheLetterOfAnAcceptedOrderGoesWithItsIntent(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	var earlier *settle.Letter
-	q, _ := k.left(func(q *queue.Queue, s *queuetest.Broker) {
-		d := pull(t, q, 1)[0]
-		settleAs(t, q, d, report(order.Accepted, d.History))
-		earlier = &settle.Letter{OrderNo: "L-1", Outcome: order.OutcomeRejected, IntentID: "earlier", EnqueuedAt: d.StoredAt.Add(-time.Hour), Body: body("L-1")}
-		require.NoError(t, q.Store().PutLetter(t.Context(), order.Token("L-1"), earlier, nil))
-	})
+	q, _ := k.left(k.accept)
+	earlier := &settle.Letter{OrderNo: "L-1", Outcome: order.OutcomeRejected, IntentID: "earlier", EnqueuedAt: time.Now().Add(-time.Hour), Body: body("L-1")}
+	require.NoError(t, q.Store().PutLetter(t.Context(), order.Token("L-1"), earlier, nil))
 	_, err := q.Trimmer.FirstStranded(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "earlier", letterOf(t, q, "L-1").IntentID, "who only looks removes nothing")
@@ -139,13 +135,10 @@ func TestR14TheLetterOfAnAcceptedOrderGoesWithItsIntent(t *testing.T) {
 func TestR14AConflictWithoutItsLetterStays(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(k.accept)
-	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
-	require.NoError(t, err)
-	r := entry.Record
-	r.Conflicts = []order.Conflict{{IntentID: r.IntentID, BodyHash: "another", EnqueuedAt: r.EnqueuedAt}}
-	r.IntentID, r.EnqueuedAt = "earlier", r.EnqueuedAt.Add(-time.Hour)
-	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
-	require.NoError(t, err)
+	r := changeRecord(t, q, func(r *order.Record) {
+		r.Conflicts = []order.Conflict{{IntentID: r.IntentID, BodyHash: "another", EnqueuedAt: r.EnqueuedAt}}
+		r.IntentID, r.EnqueuedAt = "earlier", r.EnqueuedAt.Add(-time.Hour)
+	})
 	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	requireStored(t, q, 1)
 	require.True(t, q.Trimmer.Strands())
@@ -163,6 +156,17 @@ func TestR14AConflictWithoutItsLetterStays(t *testing.T) {
 	require.Nil(t, m, "a person dropped its letter")
 }
 
+// changeRecord changes the record of L-1 and returns it.
+func changeRecord(t *testing.T, q *queue.Queue, change func(r *order.Record)) *order.Record {
+	t.Helper()
+	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
+	require.NoError(t, err)
+	change(entry.Record)
+	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), entry.Record, entry.Seq)
+	require.NoError(t, err)
+	return entry.Record
+}
+
 func requireStored(t *testing.T, q *queue.Queue, n int) {
 	t.Helper()
 	room, err := q.Census.Room(t.Context())
@@ -175,12 +179,9 @@ func requireStored(t *testing.T, q *queue.Queue, n int) {
 func TestR14AnIntentThatCameBackAfterALaterOneIsTrimmed(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(k.accept)
-	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
-	require.NoError(t, err)
-	r := entry.Record
-	r.IntentID, r.EnqueuedAt, r.Settled = "later", r.EnqueuedAt.Add(time.Hour), 2
-	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
-	require.NoError(t, err)
+	changeRecord(t, q, func(r *order.Record) {
+		r.IntentID, r.EnqueuedAt, r.Settled = "later", r.EnqueuedAt.Add(time.Hour), 2
+	})
 
 	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)

@@ -68,8 +68,8 @@ func (b *broker) loseAcks(m memory) {
 	}
 }
 
-// passesOver reports whether a broker that was killed counts a delivery that it forgot as
-// acknowledged. It does so only if the result is certain: else a person would have to repair it.
+// passesOver lets a broker that was killed count a delivery that it forgot as acknowledged, and
+// reports whether it does. It does so only if the result is certain: else a person would have to repair it.
 // It draws nothing from the streams.
 func (b *broker) passesOver(seq uint64) bool {
 	in := b.intents[seq]
