@@ -48,17 +48,11 @@ func (f *Feeder) measureFleet(ctx context.Context) error {
 		return err
 	}
 	f.paced, f.weights, f.inHand = time.Now(), view.Lanes, 0
-	f.pace.slots, f.pace.posting, f.pace.limit = 0, 0, 0
-	limited := true
+	f.pace.slots, f.pace.posting, f.pace.limit = 0, 0, view.LimitPerSecond()
 	for _, p := range view.Present() {
 		f.inHand += p.InFlight
 		f.pace.slots += max(p.Slots, p.InFlight)
 		f.pace.posting += p.Posting
-		f.pace.limit += p.Share
-		limited = limited && p.Share > 0
-	}
-	if !limited {
-		f.pace.limit = 0
 	}
 	return nil
 }
