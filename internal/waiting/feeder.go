@@ -74,7 +74,7 @@ type Feeder struct {
 	weights   map[string]int
 	pace      pace
 	paced     time.Time
-	inHand    int // orders that workers have in hand
+	unheld    int // orders that were delivered and that no worker had in hand at the last look
 
 	holds    *books.Feeding // the imports that are not fed
 	heldAt   uint64         // as of this renewal of the lease

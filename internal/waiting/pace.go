@@ -47,24 +47,30 @@ func (f *Feeder) measureFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.paced, f.weights, f.inHand = time.Now(), view.Lanes, 0
+	b, err := f.Queue.Census.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	f.paced, f.weights, f.unheld = time.Now(), view.Lanes, b.Delivered
 	f.pace.slots, f.pace.posting, f.pace.limit = 0, 0, view.LimitPerSecond()
 	for _, p := range view.Present() {
-		f.inHand += p.InFlight
+		f.unheld -= p.InFlight
 		f.pace.slots += max(p.Slots, p.InFlight)
 		f.pace.posting += p.Posting
 	}
+	f.unheld = max(0, f.unheld)
 	return nil
 }
 
-// room returns how many intents the stream should get now.
+// room returns how many intents the stream should get now. What was delivered since the last
+// look at the fleet is in hand, although the workers' signs of life do not say so yet.
 func (f *Feeder) room(ctx context.Context) (int, error) {
 	b, err := f.Queue.Census.Backlog(ctx)
 	if err != nil {
 		return 0, err
 	}
 	f.pace.perSecond = f.measure(time.Now(), b)
-	return f.pace.depth() - b.Undelivered - min(b.Delivered, f.inHand), nil
+	return f.pace.depth() - b.Undelivered - max(0, b.Delivered-f.unheld), nil
 }
 
 // look is how many intents had left the stream at a moment.
