@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -117,6 +119,21 @@ func TestWhatAProgramSawCountsBesideAnOlderBucket(t *testing.T) {
 	losses, _, err = q.Extents.Losses(t.Context(), now)
 	require.NoError(t, err)
 	require.Len(t, losses, 1)
+}
+
+// Removing the folder of the last stream may cost a new stream its own. A file in the folder's
+// place is refused in the same way, and the server removes it then.
+func TestAStreamWhoseFolderIsInTheWayIsMade(t *testing.T) {
+	dir := t.TempDir()
+	s := startBrokerIn(t, dir)
+	streams := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams")
+	require.NoError(t, os.MkdirAll(streams, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(streams, "ORDERS"), nil, 0o600))
+	q := openQueue(t, s, "worker-1")
+	publish(t, q, intent("A-1", "i1"))
+	info, err := os.Stat(filepath.Join(streams, "ORDERS"))
+	require.NoError(t, err)
+	require.True(t, info.IsDir())
 }
 
 // A broker that lost everything is still a loss to the workers that used it after another

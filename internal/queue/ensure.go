@@ -170,6 +170,12 @@ func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfi
 	defer cancel()
 	want.Metadata = map[string]string{madeKey: rand.Text(), bornKey: time.Now().UTC().Format(time.RFC3339Nano)}
 	_, err := tp.conn.js.CreateStream(ctx, want)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == codeStreamCreate {
+		// A server that has deleted its last stream removes their folder after it has answered, and so
+		// the first folder of a stream that is made meanwhile (nats-server 2.15, stream.stop).
+		_, err = tp.conn.js.CreateStream(ctx, want)
+	}
 	return err
 }
 

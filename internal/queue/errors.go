@@ -42,6 +42,7 @@ const (
 	codeClusterNotAvailable  = 10008
 	codeStreamOffline        = 10118
 	codeTooManyRequests      = 10167
+	codeStreamCreate         = 10049
 	codeMessageTooLarge      = 10054 // larger than the stream's max_msg_size
 	codeIDInProcess          = 10158 // with replicas: an earlier publish of this ID has no answer yet
 	textSubjectIsFull        = "maximum messages per subject exceeded"

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/settle"
 )
 
 // An inbox that is used again still holds an order of a pull that was given up.
@@ -34,6 +36,15 @@ func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	require.False(t, again.sub.IsValid())
 	require.Contains(t, said.String(), "came after its request had ended")
 	i.put(next, false)
+}
+
+// A broker takes a request for no order as one for one.
+func TestAPullForNoOrderIsRefused(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("F-1", "i1"))
+	took := func(ds []*settle.Delivery) { require.Fail(t, "took", "%d orders", len(ds)) }
+	require.ErrorContains(t, q.Pull(t.Context(), 0, time.Millisecond, took), "asked for 0 intents; at least 1")
+	require.Equal(t, uint64(1), pull(t, q, 1)[0].Delivered)
 }
 
 // An order that the broker counts as delivered and that never came waits for its ACK_WAIT.

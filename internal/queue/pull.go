@@ -19,10 +19,14 @@ import (
 // arrive. A delivery whose check failed has Work WorkNone. It must only be
 // given up.
 //
-// The caller must hold a free slot for each of the n. Pull returns when n
+// The caller must hold a free slot for each of the n, at least one: the broker takes a request
+// for none as one for one (nats-server 2.15, waitQueue.pop), and nobody would wait for it. Pull returns when n
 // intents have arrived or the wait has ended, and never earlier: a message that
 // is on its way would reach nobody and come back as an unexplained delivery.
 func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*settle.Delivery)) error {
+	if n < 1 {
+		return fmt.Errorf("pull from stream %s: asked for %d intents; at least 1", q.Conn.n.intents, n)
+	}
 	q.holder.beforePull()
 	start, err := q.Worker.BeginPull(ctx)
 	if err != nil {

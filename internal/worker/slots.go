@@ -32,10 +32,11 @@ func newSlots(n int, prefetch func() int) *slots {
 // goroutine may wait at a time, here or in idle.
 func (s *slots) takeForPull(ctx context.Context, most int) (n int, err error) {
 	err = s.await(ctx, func() bool {
-		free := s.size + s.prefetch() - s.used
-		return min(free, most) > 0 && (s.pulls == 0 || 4*free >= s.size+s.prefetch())
+		all := s.size + s.prefetch() // once: it may say less a moment later
+		free := all - s.used
+		n = min(free, most)
+		return n > 0 && (s.pulls == 0 || 4*free >= all)
 	}, func() {
-		n = min(s.size+s.prefetch()-s.used, most)
 		s.used += n
 		s.pulls++
 	})
@@ -71,7 +72,7 @@ func (s *slots) idle(ctx context.Context) error {
 }
 
 // await waits until ready says so and then does what is to be done in the same
-// moment. Both are called with the lock held.
+// moment, by what ready saw last. Both are called with the lock held.
 func (s *slots) await(ctx context.Context, ready func() bool, do func()) error {
 	for {
 		s.mu.Lock()
