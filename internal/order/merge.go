@@ -154,6 +154,10 @@ func mergeRefused(cur, mine *Record) *Record {
 	return &kept
 }
 
+// ReasonEarlier is the Reason of an acceptance that came late, after a later intent had got the
+// record. The record may go on naming that one: it asks for the body that exists.
+const ReasonEarlier = "accepted by an attempt for an earlier intent of this order_no"
+
 // mergeOlder lets a late writer raise the record of a newer intent to accepted. The
 // order exists, whatever the newer intent found. The accepted body is the older
 // intent's. A newer intent with another body therefore becomes a conflict, and the
@@ -170,7 +174,7 @@ func mergeOlder(cur, mine *Record) *Record {
 	raised.corrects(cur)
 	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped = false, "", false, "", false, false
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
-	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
+	raised.Reason, raised.Error = ReasonEarlier, ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
 	aside := cur.listed(cur.IntentID)
 	switch {

@@ -96,6 +96,24 @@ func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
 	require.Equal(t, "i2", left.IntentID)
 }
 
+// X (body 1) was posted by a frozen worker, and its correction (body 2) is in doubt, too. An
+// intent with body 1 is withdrawn, and its record follows. X's late acceptance makes a conflict
+// of the correction, as it would have done before: nothing else holds body 2.
+func TestR4ALateAcceptanceKeepsTheCorrectionBeforeAWithdrawal(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b)
+	correctionInDoubt(t, b)
+	withdrawn(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1", Batch: "b3"})
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
+	l := letterOf(t, b, "A-1")
+	require.NotNil(t, l, "the correction is lost")
+	require.True(t, l.Conflict)
+	require.Equal(t, correction("").Body, l.Body)
+	requireBalanced(t, b)
+}
+
 // The replay of a correction is refused as a duplicate (its record names the first body),
 // and is stored again under its ID. Its worker dies before the ack: the books balance.
 func TestR11ARefusedCorrectionThatIsStoredAgainBalances(t *testing.T) {

@@ -63,8 +63,13 @@ func (l *Letter) outlives(rec *order.Record) bool {
 // losesTo reports whether the record makes the letter's intent a conflict: it lists it, or
 // accepts another body than that of an intent which was withheld, or came later.
 func (l *Letter) losesTo(rec *order.Record) bool {
-	return rec.ConflictOf(l.IntentID) != nil ||
-		rec.Outcome() == order.OutcomeAccepted && l.BodyHash != rec.BodyHash && (l.Reason == reasonWithheld || l.EnqueuedAt.After(rec.EnqueuedAt))
+	return rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.BodyHash != rec.BodyHash && (l.Reason == reasonWithheld || l.after(rec))
+}
+
+// after reports whether the letter's intent came after the one that rec accepts. If the
+// acceptance came late, rec may name an intent that came after both.
+func (l *Letter) after(rec *order.Record) bool {
+	return l.EnqueuedAt.After(rec.EnqueuedAt) || rec.Reason == order.ReasonEarlier
 }
 
 // restoreConflict files a removed letter again, as a conflict's, if the record that it was

@@ -47,6 +47,16 @@ func (lg *Ledger) filedToken(m *Message) string {
 	return FiledToken(m.Subject[len(lg.cfg.IntentSubjects):], m.Seq, m.Time)
 }
 
+// hasLeft reports whether an intent that was stored is stored no more. The leader's index says so.
+func (lg *Ledger) hasLeft(ctx context.Context, m *Message) (bool, error) {
+	no, err := order.OrderNoFromToken(m.Subject[len(lg.cfg.IntentSubjects):])
+	if err != nil {
+		return false, nil // only its sequence could be asked for, and no answer to that proves it (R2)
+	}
+	now, err := lg.store.Intent(ctx, no)
+	return err == nil && (now == nil || now.Seq != m.Seq), err
+}
+
 // SettledBy reports whether a record counts this stored intent, and not only an earlier
 // one with the same ID.
 func (m *Message) SettledBy(r *order.Record) bool {

@@ -57,7 +57,7 @@ func attempting(t *testing.T, q *queue.Queue, d *settle.Delivery) order.History 
 // meanwhile is a store that runs a function once, before or after the first request of a kind.
 type meanwhile struct {
 	settle.Store
-	beforeIntent, afterIntent, afterLetter, beforePublish, beforeRemoval func()
+	beforeIntent, afterIntent, beforeLetter, afterLetter, beforePublish, beforeRemoval func()
 }
 
 func once(do *func()) {
@@ -80,6 +80,7 @@ func (s *meanwhile) Intents(ctx context.Context, orderNos []string) ([]*settle.M
 }
 
 func (s *meanwhile) Letter(ctx context.Context, token string) (*settle.Letter, error) {
+	once(&s.beforeLetter)
 	defer once(&s.afterLetter)
 	return s.Store.Letter(ctx, token)
 }

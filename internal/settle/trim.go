@@ -275,7 +275,8 @@ func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool,
 }
 
 // done looks, and changes nothing. The stream holds one intent of an order_no, so a record about a later one
-// shows that this one was removed before, and that a broker has brought it back.
+// shows that this one was removed before, and that a broker has brought it back. An intent that has
+// left meanwhile is done, too: a replay may have removed its letter since.
 func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	if last.Unreadable != nil {
 		return false, nil
@@ -283,7 +284,10 @@ func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, e
 	if r := last.Record; r != nil && r.LastEnqueued().After(m.Time) {
 		return true, nil
 	}
-	return tr.ledger.isComplete(ctx, m, last.Record)
+	if complete, err := tr.ledger.isComplete(ctx, m, last.Record); err != nil || complete {
+		return complete, err
+	}
+	return tr.ledger.hasLeft(ctx, m)
 }
 
 // Stranded reads an intent at or below the floor again, and reports whether something is

@@ -141,3 +141,21 @@ func TestR14ALongLogIsProvenInParts(t *testing.T) {
 	require.NoError(t, next.Trim(t.Context()), "what is delivered after a proof needs none")
 	left(0)
 }
+
+// While a worker proves the floor, another one removes the intent of a failed order, and a replay
+// takes its letter.
+func TestR14AnIntentThatLeftMeanwhileIsNotStranded(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	d := pulled(t, q, 1, 1)[0]
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	require.Equal(t, 1, stored(t, q))
+	store := q.Ledger.ExportStore()
+	q.Ledger.ExportSetStore(&meanwhile{Store: store, beforeLetter: func() {
+		require.NoError(t, store.DeleteIntent(t.Context(), 1))
+		require.NoError(t, store.DeleteLetter(t.Context(), d.ExportToken(), letterOf(t, q, "A-0")))
+	}})
+	m, err := q.Trimmer.FirstStranded(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, m)
+	require.Zero(t, stored(t, q), "it was looked at while it was stored")
+}
