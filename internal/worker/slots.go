@@ -18,7 +18,7 @@ type slots struct {
 	used     int // those of pulls under way included
 	pulls    int // pulls under way, which hold the slots that they may fill
 
-	ready func() bool   // what the one who waits waits for; nil = nobody waits
+	ready func() int    // what the one who waits waits for; nil = nobody waits
 	wake  chan struct{} // room for one
 }
 
@@ -31,16 +31,17 @@ func newSlots(n int, prefetch func() int) *slots {
 // requests grow with the load instead of asking for one message each. One
 // goroutine may wait at a time, here or in idle.
 func (s *slots) takeForPull(ctx context.Context, most int) (n int, err error) {
-	err = s.await(ctx, func() bool {
+	return s.await(ctx, func() int {
 		all := s.size + s.prefetch() // once: it may say less a moment later
 		free := all - s.used
-		n = min(free, most)
-		return n > 0 && (s.pulls == 0 || 4*free >= all)
-	}, func() {
+		if s.pulls > 0 && 4*free < all {
+			return 0
+		}
+		return min(free, most)
+	}, func(n int) {
 		s.used += n
 		s.pulls++
 	})
-	return n, err
 }
 
 // pullDone ends a pull and gives back the slots that it did not fill.
@@ -53,7 +54,7 @@ func (s *slots) update(free, pulls int) {
 	s.mu.Lock()
 	s.used -= free
 	s.pulls += pulls
-	wake := s.ready != nil && s.ready()
+	wake := s.ready != nil && s.ready() > 0
 	if wake {
 		s.ready = nil
 	}
@@ -68,25 +69,31 @@ func (s *slots) update(free, pulls int) {
 
 // idle waits until every slot is free.
 func (s *slots) idle(ctx context.Context) error {
-	return s.await(ctx, func() bool { return s.used == 0 && s.pulls == 0 }, func() {})
+	_, err := s.await(ctx, func() int {
+		if s.used > 0 || s.pulls > 0 {
+			return 0
+		}
+		return 1
+	}, func(int) {})
+	return err
 }
 
-// await waits until ready says so and then does what is to be done in the same
-// moment, by what ready saw last. Both are called with the lock held.
-func (s *slots) await(ctx context.Context, ready func() bool, do func()) error {
+// await waits until ready returns more than 0, and passes that to do in the same moment. Both
+// are called with the lock held.
+func (s *slots) await(ctx context.Context, ready func() int, do func(n int)) (int, error) {
 	for {
 		s.mu.Lock()
-		if ready() {
-			do()
+		if n := ready(); n > 0 {
+			do(n)
 			s.mu.Unlock()
-			return nil
+			return n, nil
 		}
 		s.ready = ready
 		s.mu.Unlock()
 		select {
 		case <-s.wake:
 		case <-ctx.Done():
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
 }
