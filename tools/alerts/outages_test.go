@@ -349,6 +349,22 @@ var outages = map[string]outage{
 			r.settled()
 		},
 	},
+	"OrderpostNotifyGone": {
+		breaks: func(r *rig) {
+			url := r.settings["ORDERPOST_NOTIFY_URL"]
+			r.killWorkers()
+			delete(r.settings, "ORDERPOST_NOTIFY_URL") // a deployment that forgot it
+			r.startWorker()
+			r.settings["ORDERPOST_NOTIFY_URL"] = url
+			r.publish(10)
+			r.settled()
+		},
+		heals: func(r *rig) {
+			r.startWorker()
+			r.above(0, "orderpost_notify_sends")
+			r.settled()
+		},
+	},
 	"OrderpostGatewayRefuses": {
 		breaks: func(r *rig) {
 			r.limit("ORDERS", 1)
