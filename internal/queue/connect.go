@@ -203,7 +203,9 @@ func (cn *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		cn.outages.refuse(err)
 		cn.refusals.disconnect()
-		cn.deny(err)
+		if cn.deny(err) {
+			return // each order would repeat it
+		}
 	}
 	ev := cn.log.Warn().Err(err)
 	if sub != nil {

@@ -32,7 +32,7 @@ type denials struct {
 	mu      sync.Mutex
 	watches map[*denied]bool
 	last    lately // a message that a watch was about
-	pull    lately // a request for orders
+	orders  lately // a request for orders, or an answer to a delivery
 }
 
 // lately is what was denied last, which counts for deniedFor.
@@ -49,8 +49,12 @@ func (l lately) why() string {
 	return l.err.Error()
 }
 
-// pullSubjects begin the subjects of requests for orders.
-const pullSubjects = "$JS.API.CONSUMER.MSG.NEXT."
+const (
+	// pullSubjects begin the subjects of requests for orders.
+	pullSubjects = "$JS.API.CONSUMER.MSG.NEXT."
+	// ackSubjects begin the subjects of the answers to deliveries.
+	ackSubjects = "$JS.ACK."
+)
 
 // denied collects the denials of the messages of one call.
 type denied struct {
@@ -106,18 +110,22 @@ func (cn *Conn) denial(subject string) error {
 		errDenied, cn.cfg.Name, subject)
 }
 
-// deny tells those who wait of a denial.
-func (cn *Conn) deny(err error) {
+// deny tells those who wait of a denial. It reports whether the same was denied lately.
+func (cn *Conn) deny(err error) (again bool) {
 	found := deniedSubject.FindStringSubmatch(err.Error())
 	if found == nil {
-		return
+		return false
 	}
 	subject, d := found[1], &cn.denials
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if strings.HasPrefix(subject, ackSubjects) {
+		subject = ackSubjects + ">" // the rest names the delivery
+	}
 	now := lately{cn.denial(subject), time.Now()}
-	if strings.HasPrefix(subject, pullSubjects) {
-		d.pull = now
+	if strings.HasPrefix(subject, pullSubjects) || strings.HasPrefix(subject, ackSubjects) {
+		again = d.orders.why() == now.err.Error()
+		d.orders = now
 	}
 	for w := range d.watches {
 		if !strings.HasPrefix(subject, w.prefix) {
@@ -132,15 +140,17 @@ func (cn *Conn) deny(err error) {
 			w.cancel()
 		}
 	}
+	return again
 }
 
-// PullDenied says that this worker may request no orders; "" = it may, as far as is known. The
-// broker answers no such request, so it looks like a queue that is empty.
-func (cn *Conn) PullDenied() string {
+// OrdersDenied says that this worker may request no orders, or acknowledge none; "" = it may, as
+// far as is known. The broker answers neither. So the queue looks empty, or settled orders come
+// again and again.
+func (cn *Conn) OrdersDenied() string {
 	d := &cn.denials
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.pull.why()
+	return d.orders.why()
 }
 
 // why says what was denied lately; "" = nothing.

@@ -357,6 +357,28 @@ func TestAWorkersRefusalIsNamed(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "whoever repeats what got no answer still does")
 }
 
+// TestAWorkerThatMayAcknowledgeNothingSaysSoOnce: its orders would come again and again, and each
+// would tell it anew.
+func TestAWorkerThatMayAcknowledgeNothingSaysSoOnce(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = brokerThatDenies(t, "$JS.ACK.>"), "clerk", true, present
+	var warnings atomic.Int64
+	q, err := Open(t.Context(), cfg, zerolog.New(lineFunc(func() { warnings.Add(1) })).Level(zerolog.WarnLevel))
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"))
+	require.Empty(t, q.Conn.OrdersDenied())
+	for _, d := range pull(t, q, 3) {
+		require.NoError(t, q.Worker.GiveUp(t.Context(), d))
+	}
+	require.NoError(t, q.Conn.nc.Flush()) // what the broker says of them comes before its answer
+	require.Eventually(t, func() bool { return q.Conn.OrdersDenied() != "" }, time.Minute, time.Millisecond)
+	require.Contains(t, q.Conn.OrdersDenied(), `the broker lets the NATS user of clerk publish nothing to "$JS.ACK.>"`)
+	require.NoError(t, q.Conn.nc.Flush())
+	require.EqualValues(t, 1, warnings.Load())
+}
+
 // TestAWorkerWaitsForALeader: of a cluster that has none yet, a server answers that JetStream is
 // not available. A program that starts asks again until the time is up.
 func TestAWorkerWaitsForALeader(t *testing.T) {

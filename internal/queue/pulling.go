@@ -107,7 +107,7 @@ func (p *pulling) arrived() *nats.Msg {
 // which has no data and no sequence, and isOrder handles it.
 func (p *pulling) isOrder(msg *nats.Msg) bool {
 	status := msg.Header.Get("Status")
-	if status == "" || len(msg.Data) > 0 || strings.HasPrefix(msg.Reply, "$JS.ACK.") {
+	if status == "" || len(msg.Data) > 0 || strings.HasPrefix(msg.Reply, ackSubjects) {
 		p.left--
 		return true
 	}

@@ -194,7 +194,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, schema *orde
 		gate, now := s.Gate().State(), time.Now()
 		p := fleet.Presence{Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(now), Slots: pool.Concurrency, Posting: env.rate.posting(now), ClockMS: clockOffset(s.Clock())}
-		if why := q.Conn.PullDenied(); why != "" {
+		if why := q.Conn.OrdersDenied(); why != "" {
 			p.Reasons = append(p.Reasons, why)
 		}
 		env.rate.describe(&p, gate, now)

@@ -380,5 +380,5 @@ func (m *topologyMonitor) status() (parts []ops.Part, missing string) {
 		parts = append(parts, ops.Part{Name: string(s.Part), Present: !s.Missing() && !lost, Replaced: m.replaced[s.Part], Precious: s.Precious()})
 	}
 	m.mu.Unlock()
-	return parts, cmp.Or(m.describe(last), m.queue.Conn.PullDenied())
+	return parts, cmp.Or(m.describe(last), m.queue.Conn.OrdersDenied())
 }
