@@ -16,6 +16,9 @@ import (
 // letters.
 const minPayload = 4 * settle.LetterReserve
 
+// createTries is how often a stream is created at most whose folder the server cannot make.
+const createTries = 3
+
 // streamsSoon is how long a program waits for streams that a starting worker may be about
 // to create.
 const streamsSoon = 2 * time.Second
@@ -165,18 +168,21 @@ func (tp *Topology) awaitStream(ctx context.Context, name string) (jetstream.Str
 // differs from the other, so that the second is refused. Servers before 2.12.15 and 2.14.5 take
 // an equal one as well: after its next restart, a server of a cluster then tells another time of
 // creation (nats-server #8449), by which workers would take the stream for another one.
+//
+// A server that has deleted its last stream, or has failed to make the first one, removes their
+// folder after it has answered, and so may take that of a stream which is made meanwhile
+// (nats-server 2.15, stream.stop). createStream then asks again.
 func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfig) error {
 	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
 	want.Metadata = map[string]string{madeKey: rand.Text(), bornKey: time.Now().UTC().Format(time.RFC3339Nano)}
-	_, err := tp.conn.js.CreateStream(ctx, want)
-	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == codeStreamCreate {
-		// A server that has deleted its last stream removes their folder after it has answered, and so
-		// the first folder of a stream that is made meanwhile (nats-server 2.15, stream.stop).
-		_, err = tp.conn.js.CreateStream(ctx, want)
+	for try := 1; ; try++ {
+		_, err := tp.conn.js.CreateStream(ctx, want)
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != codeStreamCreate || try == createTries || pause(ctx, ensurePause) != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // openBucket opens the bucket. Without one, q.bucket.kv stays nil (LeaveMissing).
