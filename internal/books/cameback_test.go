@@ -1,7 +1,9 @@
 package books
 
 import (
+	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,4 +45,43 @@ func TestALetterThatCameBackAfterAKill(t *testing.T) {
 	a, err = Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), a.Offenders)
+}
+
+// A letter whose removal was confirmed is there again after two kills, if the file that has it
+// shrinks by half while the broker reads it (nats-server 2.15.3). The broker then rewrites the
+// file without the marks of the removals that it has not come to yet. It still
+// knows of them, until it is killed again.
+func TestARemovedLetterThatCameBackAfterTwoKills(t *testing.T) {
+	dir := t.TempDir()
+	q := openQueue(t, startBroker(t, func(c *embedded.Config) { c.Dir, c.NoSync = dir, false }), "a")
+	deadLetter(t, q, "KEPT")
+	removed := deadLetter(t, q, "A-1")
+	large := func(no string) *settle.Letter {
+		t.Helper()
+		text, err := json.Marshal(map[string]string{"order_no": no, "memo": strings.Repeat("x", 1<<20-70_000)})
+		require.NoError(t, err)
+		publish(t, q, settle.Intent{OrderNo: no, Body: text, ID: no})
+		d := pull(t, q, 1)[0]
+		settleAs(t, q, d, report(order.Rejected, d.History))
+		requireDrained(t, q)
+		return letterOf(t, q, no)
+	}
+	for _, l := range []*settle.Letter{large("B-1"), large("B-2"), large("B-3"), removed} { // in this order
+		_, err := q.Operator.Drop(t.Context(), l, settle.Person{Name: "anna"})
+		require.NoError(t, err)
+	}
+	for _, no := range []string{"B-4", "B-5"} { // the second one is in the next file, of 4 MiB each
+		large(no)
+	}
+
+	for kills, back := range []bool{false, true} {
+		killed := t.TempDir()
+		require.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+		require.NoError(t, os.Chmod(killed+"/token", 0o600))
+		dir = killed
+		q = openQueue(t, startBroker(t, func(c *embedded.Config) { c.Dir, c.NoSync = dir, false }), "b")
+		l, err := q.Ledger.Letter(t.Context(), "A-1")
+		require.NoError(t, err)
+		require.Equal(t, back, l != nil, "after %d kills", kills+1)
+	}
 }

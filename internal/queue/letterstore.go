@@ -174,6 +174,7 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Lett
 			return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
 		}
 	}
+	q.Conn.log.Debug().Str("order_no", l.OrderNo).Uint64("sequence", l.Seq).Msg("dead letter removed")
 	if l.Tail != "" {
 		return q.purgeTail(ctx, token, l)
 	}

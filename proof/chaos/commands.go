@@ -220,8 +220,8 @@ func refusedForRoom(code int, out string) bool {
 }
 
 // onlyLetterCameBack reports whether an audit names nothing but letters that were removed: a
-// broker that is killed may bring one back (docs/jepsen.md). A letter that a worker left is found
-// in the history, and one that stays at the end in the last audit.
+// broker that is killed may bring one back (docs/jepsen.md). At the end dropBroughtBack drops those that
+// a worker removed. A letter that a worker left is found in the history, and in the last audit.
 func onlyLetterCameBack(code int, args []string, out string) bool {
 	found := strings.Count(out, ": accepted, but a dead letter is left\n")
 	return code == program.ExitPartial && slices.Contains(args, "audit") && found > 0 &&

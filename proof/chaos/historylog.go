@@ -27,6 +27,16 @@ type logged struct {
 
 // readLog writes what a worker logged. Lines of runs of the program follow each other.
 func (h *history) readLog(p *process) error {
+	return p.eachLine(func(l *logged) {
+		if e, tells := h.fromLog(l); tells {
+			e.Process = p.runAt(l.when())
+			h.tell(e)
+		}
+	})
+}
+
+// eachLine passes each line of the process's log to visit.
+func (p *process) eachLine(visit func(*logged)) error {
 	f, err := os.Open(p.log)
 	if err != nil {
 		return err
@@ -39,10 +49,7 @@ func (h *history) readLog(p *process) error {
 		if json.Unmarshal(lines.Bytes(), &l) != nil {
 			continue // a killed worker leaves half a line, and a panic is no JSON
 		}
-		if e, tells := h.fromLog(&l); tells {
-			e.Process = p.runAt(l.when())
-			h.tell(e)
-		}
+		visit(&l)
 	}
 	return lines.Err()
 }

@@ -52,7 +52,11 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	if err := errors.Join(<-produced, <-posted, <-commanded, <-uploaded); err != nil {
 		return s, err
 	}
-	if err := r.untilQuiet(ctx); err != nil {
+	err := r.untilQuiet(ctx)
+	if err != nil {
+		return s, err
+	}
+	if s.BroughtBack, err = r.dropBroughtBack(ctx); err != nil {
 		return s, err
 	}
 	if r.o.commands {

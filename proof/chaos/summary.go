@@ -46,6 +46,9 @@ type summary struct {
 	Rot *rotTally `json:"bit_rot,omitempty"`
 	// Approvals counts what two people decided; nil = the run had none.
 	Approvals *approvalTally `json:"approvals,omitempty"`
+	// BroughtBack counts dead letters that the broker had removed and brought back. Only a
+	// history tells of removals.
+	BroughtBack int `json:"letters_brought_back,omitempty"`
 	// Revived counts processes that ended by themselves (no broker at start, a refused
 	// key) and were restarted.
 	Revived int64         `json:"revived"`
@@ -288,6 +291,9 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	if a := s.Approvals; a != nil {
 		_, _ = fmt.Fprintf(out, "uploads approved %d, refused %d, waiting %d; decisions answered %d, cut off %d; orders created of what two people agreed to %d; contradictions %d\n",
 			a.Approved, a.Refused, a.Waiting, a.Answered, a.CutOff, a.Covered, a.Wrong)
+	}
+	if s.BroughtBack > 0 {
+		_, _ = fmt.Fprintf(out, "dead letters that the broker brought back after it had removed them: %d\n", s.BroughtBack)
 	}
 	for _, p := range s.Problems {
 		_, _ = fmt.Fprintln(out, "  "+p)
