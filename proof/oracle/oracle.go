@@ -40,7 +40,7 @@ type Counts struct {
 	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
 	Overlaps                                    int // POSTs of former owners after the POST of a new process
 	FormerOwners                                int // POSTs of owners that a change of the consumer's leader made former ones, which could not know
-	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
+	LateOutcomes                                int // outcomes written after the documented pause, and then in doubt or over another one as doubt
 	BothClocks                                  int // acts of former owners both of whose clocks were wrong
 	SameStamps                                  int // POSTs with the timestamp of an earlier one, after a clock had jumped
 	Misfiled                                    int // orders with a dead letter of a former owner that could not know

@@ -20,7 +20,7 @@ func (o *Oracle) recorded(e *Event) {
 	whole := o.checkChain(c, e)
 	c.records = append(before, observed{e.At, e.until(), e.Line, e.Seq, rec, e.Process, e.Claim, o.delayOver(c, e), c.pending == 0, o.writtenLate(c, e)})
 	if len(before) > 0 && whole {
-		o.checkTransition(c, &before[len(before)-1], rec)
+		o.checkTransition(c, &before[len(before)-1], e)
 	}
 	if rec.Dropped && (prev == nil || !prev.Dropped || prev.IntentID != rec.IntentID) && !o.settings.Outside {
 		o.checkDropped(c, rec)
@@ -133,8 +133,8 @@ func (o *Oracle) unaware(c *course, e *Event) bool {
 }
 
 // checkTransition checks that an outcome changes only for an allowed reason.
-func (o *Oracle) checkTransition(c *course, before *observed, rec *order.Record) {
-	prev := before.rec
+func (o *Oracle) checkTransition(c *course, before *observed, e *Event) {
+	prev, rec := before.rec, e.Record
 	was, is := prev.Outcome(), rec.Outcome()
 	if was == order.OutcomeNone || was == is || is == order.OutcomeAccepted {
 		return
@@ -145,7 +145,7 @@ func (o *Oracle) checkTransition(c *course, before *observed, rec *order.Record)
 	case was == order.OutcomeCancelled && is == order.OutcomeUnknown && rec.Verdict == order.Unsure: // its worker had posted it
 	case was == order.OutcomeAccepted:
 		o.find(Stays, c.orderNo, []int{before.line}, "accepted became %s", rec.Word)
-	case rec.IntentID == prev.IntentID && is == order.OutcomeUnknown && before.paused:
+	case rec.IntentID == prev.IntentID && is == order.OutcomeUnknown && (before.paused || o.unaware(c, e)):
 		o.Counts.LateOutcomes++
 	case rec.IntentID == prev.IntentID:
 		o.find(Stays, c.orderNo, []int{before.line}, "%s: %s became %s", rec.IntentID, prev.Word, rec.Word)
