@@ -40,6 +40,10 @@ type Deed struct {
 	// do does it with one letter. look says what do would do with a page.
 	do   func(context.Context, *settle.Letter) (Fate, error)
 	look func(context.Context, []*settle.Letter) ([]Fate, error)
+	// settledByLook are the fates of letters that stay, for which look is enough: do asks the
+	// leader, several times for each letter. A look may be late by a moment, and then
+	// leaves a letter that could go since.
+	settledByLook []Fate
 }
 
 // Stays reports whether a letter of this fate is still there.
@@ -50,6 +54,7 @@ func (d Deed) Stays(f Fate) bool {
 // Replay puts letters back into the queue.
 func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
 	return Deed{Kind: journal.Replay, Does: Fate(settle.Replayed.String()),
+		settledByLook: []Fate{Fate(settle.ReplayInDoubt.String()), Fate(settle.ReplayAccepted.String()), Fate(settle.ReplayLate.String()), Fate(settle.ReplayForeign.String())},
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
 			end, err := q.Operator.Replay(ctx, l, o)
 			return Fate(end.String()), err

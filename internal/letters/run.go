@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,6 +175,10 @@ func (r *run) now() Tally {
 
 // act does the deed with the letters of a page, some at the same time.
 func (r *run) act(ctx context.Context, page []*settle.Letter) error {
+	page, err := r.sift(ctx, page)
+	if err != nil {
+		return err
+	}
 	var all errgroup.Group
 	all.SetLimit(together)
 	whole, done := toTheEnd(ctx)
@@ -201,6 +206,25 @@ func (r *run) act(ctx context.Context, page []*settle.Letter) error {
 		})
 	}
 	return errors.Join(all.Wait(), end)
+}
+
+// sift notes the letters of a page for which a look is enough, and returns the others.
+func (r *run) sift(ctx context.Context, page []*settle.Letter) (others []*settle.Letter, err error) {
+	if r.deed.settledByLook == nil || len(page) == 0 {
+		return page, nil
+	}
+	fates, err := r.deed.look(ctx, page)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range page {
+		if slices.Contains(r.deed.settledByLook, fates[i]) {
+			r.note(l, fates[i], nil)
+		} else {
+			others = append(others, l)
+		}
+	}
+	return others, nil
 }
 
 // toTheEnd returns a context that ends a while after ctx: a letter in the middle of

@@ -42,6 +42,31 @@ func TestPreviewIsWhatRunDoes(t *testing.T) {
 	require.Equal(t, map[Fate]int{"in-doubt": 5}, again.Fates, "the same group once more")
 }
 
+// Letters that stay are looked at together, and the pace is for the others.
+func TestARunAsksOneByOneOnlyForWhatItSends(t *testing.T) {
+	r := newRig(t)
+	r.letters("DOUBT", 300, order.Unsure, "timeout")
+	r.letters("SURE", 2, order.Rejected, "rule 2")
+	replay := Replay(r.q, settle.ReplayOptions{})
+	singly := make(chan string, 302)
+	do := replay.do
+	replay.do = func(ctx context.Context, l *settle.Letter) (Fate, error) {
+		singly <- l.OrderNo
+		return do(ctx, l)
+	}
+	done, err := Run(t.Context(), r.q, r.all(""), replay, Options{Pace: rate.NewLimiter(0, 2)}) // a third would wait for ever
+	require.NoError(t, err)
+	require.Equal(t, map[Fate]int{"replayed": 2, "in-doubt": 300}, done.Fates)
+	close(singly)
+	var asked []string
+	for no := range singly {
+		asked = append(asked, no)
+	}
+	require.ElementsMatch(t, []string{"SURE-001", "SURE-002"}, asked)
+	r.requirePending(2)
+	require.Equal(t, 300, r.left())
+}
+
 // TestDropAndResolve, by fate.
 func TestDropAndResolve(t *testing.T) {
 	r := newRig(t)
