@@ -210,7 +210,7 @@ func catchUp(ctx context.Context, js jetstream.JetStream, stream string, seen fu
 	}
 }
 
-// unfile writes which letters are gone. Nothing tells when.
+// unfile writes which letters are gone. Only the workers log when they remove one.
 func (h *history) unfile(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, readStreams[1])
 	if err != nil {
