@@ -69,11 +69,12 @@ func (t *trace) resume(ctx context.Context, s *state, dir string, rec *recorder,
 	working, stop := context.WithCancel(ctx)
 	var said bytes.Buffer
 	code := make(chan int, 1)
-	go func() { code <- worker.Run(working, []string{"--no-preflight"}, env, nil, io.Discard, &said) }()
+	log := zerolog.SyncWriter(&said) // a broker that recovers warns from several goroutines
+	go func() { code <- worker.Run(working, []string{"--no-preflight"}, env, nil, io.Discard, log) }()
 	ended := func() int { stop(); return <-code }
 	q, err := connect(ctx, dir+"/data", code)
 	if err != nil {
-		stop()
+		ended()
 		return &loss{"the worker does not start", err.Error() + ": " + lastLine(said.String())}
 	}
 	err = t.balance(ctx, s, q, a, before)
