@@ -18,38 +18,29 @@ import (
 // successor is removed and the broker is killed, the first one is there again (nats-server
 // 2.15.2). The audit names it, a replay sends nothing, and a person drops it.
 func TestALetterThatCameBackAfterAKill(t *testing.T) {
-	running, killed := t.TempDir(), t.TempDir()
-	q := openQueue(t, startBroker(t, func(c *embedded.Config) { c.Dir, c.NoSync = running, false }), "a")
-	deadLetter(t, q, "A-2") // else the file is empty in the end, and goes
-	first := deadLetter(t, q, "A-1")
+	f := newLetterFiles(t)
+	first := deadLetter(t, f.Queue, "A-1")
 	for _, v := range []order.Verdict{order.Rejected, order.Accepted} {
-		publish(t, q, intent("A-1", v.String()))
-		d := pull(t, q, 1)[0]
-		settleAs(t, q, d, report(v, d.History))
-		requireDrained(t, q)
+		publish(t, f.Queue, intent("A-1", v.String()))
+		d := pull(t, f.Queue, 1)[0]
+		settleAs(t, f.Queue, d, report(v, d.History))
+		requireDrained(t, f.Queue)
 	}
-	none, err := q.Ledger.Letter(t.Context(), "A-1")
-	require.NoError(t, err)
-	require.Nil(t, none)
-	require.NoError(t, os.CopyFS(killed, os.DirFS(running))) // what a broker leaves that is killed now
-	require.NoError(t, os.Chmod(killed+"/token", 0o600))
-
-	q = openQueue(t, startBroker(t, func(c *embedded.Config) { c.Dir, c.NoSync = killed, false }), "b")
-	back := letterOf(t, q, "A-1")
+	require.False(t, f.has("A-1"))
+	f.kill()
+	back := letterOf(t, f.Queue, "A-1")
 	require.Equal(t, first.Seq, back.Seq)
-	a, err := Audit(t.Context(), q)
+	a, err := Audit(t.Context(), f.Queue)
 	require.NoError(t, err)
 	require.Equal(t, []Offender{{"A-1", "accepted, but a dead letter is left"}}, a.Offenders)
-	require.Equal(t, settle.ReplayAccepted, replay(t, q, back, settle.ReplayOptions{}))
-	_, err = q.Operator.Drop(t.Context(), back, settle.Person{Name: "anna"})
-	require.NoError(t, err)
-	a, err = Audit(t.Context(), q)
+	require.Equal(t, settle.ReplayAccepted, replay(t, f.Queue, back, settle.ReplayOptions{}))
+	f.drop(back)
+	a, err = Audit(t.Context(), f.Queue)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), a.Offenders)
 }
 
-// letterFiles is a broker that keeps its files, and fills them with letters of nearly a
-// mebibyte: four to a file.
+// letterFiles is a queue on a broker that can be killed, with dead letters in its files.
 type letterFiles struct {
 	t   *testing.T
 	dir string
@@ -59,7 +50,7 @@ type letterFiles struct {
 func newLetterFiles(t *testing.T) *letterFiles {
 	f := &letterFiles{t: t, dir: t.TempDir()}
 	f.start()
-	deadLetter(t, f.Queue, "FIRST") // it stays: marks of what comes before a stream's first message are not kept
+	deadLetter(t, f.Queue, "FIRST") // it stays: a file without messages goes, and marks of what comes before the first message are not kept
 	return f
 }
 
@@ -76,6 +67,7 @@ func (f *letterFiles) kill() {
 	f.start()
 }
 
+// large files a letter of nearly a mebibyte. Four go into one of the broker's files.
 func (f *letterFiles) large(no string) *settle.Letter {
 	f.t.Helper()
 	text, err := json.Marshal(map[string]string{"order_no": no, "memo": strings.Repeat("x", 1<<20-70_000)})

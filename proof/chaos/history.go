@@ -220,15 +220,28 @@ func (h *history) unfile(ctx context.Context, js jetstream.JetStream) error {
 	letters := maps.Clone(h.letters)
 	h.mu.Unlock()
 	for no, seq := range letters {
-		_, err := s.GetMsg(ctx, seq)
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
+		there, err := letterStored(ctx, s, seq)
+		if err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+		if !there {
 			h.now(oracle.Event{Kind: oracle.Unfiled, OrderNo: no, Seq: seq})
-		case err != nil:
-			return fmt.Errorf("history: letter %d: %w", seq, err)
 		}
 	}
 	return nil
+}
+
+// letterStored reports whether the stream of dead letters has the letter with this sequence.
+func letterStored(ctx context.Context, s jetstream.Stream, seq uint64) (bool, error) {
+	_, err := s.GetMsg(ctx, seq)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("letter %d: %w", seq, err)
+	default:
+		return true, nil
+	}
 }
 
 // unsettled writes which intents are left. A broker that is killed takes along the
