@@ -76,17 +76,18 @@ func (l *auditor) add(token string, record, intent, letter *settle.Message) {
 }
 
 // later counts the intents that a record has settled and that were stored after
-// the audit began. The record tells only the time of the last one. If it settled
+// the audit began. The record names only the position of the last copy of each. If it settled
 // others too, those may be later as well.
 func (l *auditor) later(r *order.Record) (n uint64) {
-	if l.lastStored.Unix() <= 0 && l.lastIntent > 0 || !r.LastEnqueued().After(l.lastStored) {
-		return 0 // an emptied stream can have lost the time of its last intent
+	began := order.Position{Seq: l.lastIntent, Birth: l.birth}
+	if !r.Last(l.birth).After(began, l.birth) {
+		return 0
 	}
-	if r.Outcome() != order.OutcomeNone && r.EnqueuedAt.After(l.lastStored) {
+	if r.Outcome() != order.OutcomeNone && r.After(began, l.birth) {
 		n++
 	}
 	for i := range r.Conflicts {
-		if c := &r.Conflicts[i]; c.EnqueuedAt.After(l.lastStored) && c.IntentID != r.IntentID {
+		if c := &r.Conflicts[i]; c.After(began, l.birth) && c.IntentID != r.IntentID {
 			n++
 		}
 	}

@@ -24,7 +24,7 @@ type auditor struct {
 	seed      maphash.Seed
 
 	lastResult, lastIntent uint64
-	lastStored             time.Time // of lastIntent
+	birth                  int64 // of the intents stream
 	floor                  uint64
 
 	results []uint64          // see noteResult
@@ -81,7 +81,10 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.lastIntent, l.lastStored, l.a.Intents = state.LastSeq, state.LastTime, state.LastSeq
+	l.lastIntent, l.a.Intents = state.LastSeq, state.LastSeq
+	if l.birth, _, err = l.q.Store().Stream(ctx); err != nil {
+		return err
+	}
 	if l.a.Waiting, err = l.q.Waiting.Total(ctx); err != nil {
 		return err
 	}

@@ -128,14 +128,14 @@ func fullRecord(o order.Outcome, note order.NoteKind) order.Record {
 		OrderNo: "é 1", Verdict: order.Unsure, Status: 503, Response: "<html>", Reason: "left open by status 503", Error: "no answer",
 		History: order.History{Attempts: 3, Unsure: true, FirstAttemptAt: now, LastAttemptAt: now, LastTimestamp: now.UnixMilli(),
 			GateWaitMS: 7, Suspects: 1, Lost: 2},
-		EnqueuedAt: now, Batch: "b", Source: "f:1", Worker: "w1", IntentID: "id", BodyHash: strings.Repeat("0a", 32),
+		Position: order.Position{EnqueuedAt: now}, Batch: "b", Source: "f:1", Worker: "w1", IntentID: "id", BodyHash: strings.Repeat("0a", 32),
 		WriteID: "x", Delivered: 3, Proven: true, By: "somebody", Allowed: true, Note: note, NotBefore: now,
 	}
 	r.SetOutcome(o)
 	if o != order.OutcomeNone {
 		r.SettledAt = now
 	}
-	r.Refuse(&order.Record{IntentID: "other", BodyHash: strings.Repeat("0b", 32), EnqueuedAt: now, SettledAt: now, Batch: "c", Source: "g:1"})
+	r.Refuse(&order.Record{IntentID: "other", BodyHash: strings.Repeat("0b", 32), Position: order.Position{EnqueuedAt: now}, SettledAt: now, Batch: "c", Source: "g:1"})
 	return *order.Merge(nil, &r)
 }
 

@@ -11,10 +11,11 @@ const maxConflicts = 10
 type Conflict struct {
 	IntentID string `json:"intent_id"`
 	// BodyHash is empty for a body that can never be sent.
-	BodyHash   string    `json:"body_hash,omitempty"`
-	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
-	Batch      string    `json:"batch,omitempty"`
-	Source     string    `json:"source,omitempty"`
+	BodyHash string `json:"body_hash,omitempty"`
+	// Position is that of the last copy of the intent that is counted.
+	Position
+	Batch  string `json:"batch,omitempty"`
+	Source string `json:"source,omitempty"`
 	// RefusedAt is when a worker found the conflict.
 	RefusedAt time.Time `json:"refused_at,omitzero"`
 	// Waited says that the intent came out of the waiting room (R13), and Unqueued that it was
@@ -39,15 +40,16 @@ func (r *Record) Settles(intentID string) bool {
 	return r.Outcome() != OutcomeNone && (r.IntentID == intentID || r.ConflictOf(intentID) != nil)
 }
 
-// LastEnqueued returns when the newest intent in the record was stored.
-func (r *Record) LastEnqueued() time.Time {
-	at := r.EnqueuedAt
+// Last returns the position of the newest intent in the record. present is the birth of the
+// stream as it is now.
+func (r *Record) Last(present int64) Position {
+	last := r.Position
 	for i := range r.Conflicts {
-		if c := r.Conflicts[i].EnqueuedAt; c.After(at) {
-			at = c
+		if c := r.Conflicts[i].Position; c.After(last, present) {
+			last = c
 		}
 	}
-	return at
+	return last
 }
 
 // Confirms reports whether the API accepted the body of an intent that was a conflict as
@@ -73,7 +75,7 @@ func (r *Record) listed(intentID string) *Conflict {
 // body. The oldest conflicts are dropped.
 func (r *Record) Refuse(other *Record) {
 	r.Conflicts = joinConflicts(r.BodyHash, r.Conflicts, []Conflict{{
-		IntentID: other.IntentID, BodyHash: other.BodyHash, EnqueuedAt: other.EnqueuedAt,
+		IntentID: other.IntentID, BodyHash: other.BodyHash, Position: other.Position,
 		Batch: other.Batch, Source: other.Source, RefusedAt: other.SettledAt, Waited: other.Waited, Unqueued: other.Unqueued,
 	}})
 }
@@ -82,13 +84,13 @@ func (r *Record) Refuse(other *Record) {
 // conflict, if r is about that one's body. Its entry is gone, and without it r would not tell
 // the intent's redelivery that the intent was counted (R11). One that was withdrawn is not
 // delivered.
-func (r *Record) confirmLast(cur *Record) {
+func (r *Record) confirmLast(cur *Record, present int64) {
 	if cur.Outcome() != OutcomeAccepted || r.BodyHash == "" {
 		return
 	}
 	for _, c := range cur.Conflicts {
-		if !c.Unqueued && c.BodyHash == r.BodyHash && c.EnqueuedAt.After(r.LastEnqueued()) {
-			r.IntentID, r.EnqueuedAt, r.Batch, r.Source = c.IntentID, c.EnqueuedAt, c.Batch, c.Source
+		if !c.Unqueued && c.BodyHash == r.BodyHash && c.After(r.Last(present), present) {
+			r.IntentID, r.Position, r.Batch, r.Source = c.IntentID, c.Position, c.Batch, c.Source
 			r.Waited, r.Unqueued, r.Was = c.Waited, false, OutcomeRejected.String()
 		}
 	}

@@ -8,9 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// storedAt returns the position of an intent that was stored at a time. The broker's clock goes
+// backwards: it decides nothing.
+func storedAt(at time.Time) Position {
+	return Position{EnqueuedAt: epoch.Add(epoch.Sub(at)), Seq: uint64(at.Unix())}
+}
+
 // ended is the record of an intent that was stored so many hours after epoch.
 func ended(id, hash string, hours int, o Outcome) *Record {
-	r := &Record{OrderNo: "A-1", IntentID: id, BodyHash: hash, EnqueuedAt: epoch.Add(time.Duration(hours) * time.Hour), WriteID: id,
+	r := &Record{OrderNo: "A-1", IntentID: id, BodyHash: hash, Position: storedAt(epoch.Add(time.Duration(hours) * time.Hour)), WriteID: id,
 		SettledAt: epoch.Add(time.Duration(hours)*time.Hour + time.Minute), Batch: "b-" + id}
 	r.SetOutcome(o)
 	return r
@@ -26,7 +32,7 @@ func TestR6AConflictIsListedBesideTheAcceptance(t *testing.T) {
 	require.Equal(t, OutcomeAccepted, two.Outcome())
 	require.Equal(t, one.EnqueuedAt, two.EnqueuedAt)
 	require.Equal(t, 2, two.Settled)
-	require.Equal(t, []Conflict{{IntentID: "i2", BodyHash: "bb", EnqueuedAt: second.EnqueuedAt, Batch: "b-i2", RefusedAt: second.SettledAt}}, two.Conflicts)
+	require.Equal(t, []Conflict{{IntentID: "i2", BodyHash: "bb", Position: second.Position, Batch: "b-i2", RefusedAt: second.SettledAt}}, two.Conflicts)
 	require.Nil(t, two.ConflictOf("i1"))
 	require.Nil(t, Merge(two, second), "its redelivery changes nothing")
 
@@ -37,7 +43,7 @@ func TestR6AConflictIsListedBesideTheAcceptance(t *testing.T) {
 	require.Nil(t, Merge(three, again))
 
 	repeat := *three // asks for the accepted body, as settle.recordFor makes it
-	repeat.IntentID, repeat.EnqueuedAt = "i4", epoch.Add(4*time.Hour)
+	repeat.IntentID, repeat.Position = "i4", storedAt(epoch.Add(4*time.Hour))
 	four := Merge(three, &repeat)
 	require.Equal(t, 4, four.Settled)
 	require.NotNil(t, four.ConflictOf("i2"), "what was refused stays refused")
@@ -60,7 +66,7 @@ func TestR11ARefusedIntentStoredAgainWithTheAcceptedBodyCountsOnce(t *testing.T)
 // TestR6ALateAcceptanceNamesWhatItRefuses: the older intent is the one that was
 // accepted, and has its result back.
 func TestR6ALateAcceptanceNamesWhatItRefuses(t *testing.T) {
-	note := &Record{Word: Retrying, Note: NoteHandedBack, OrderNo: "A-1", IntentID: "i2", BodyHash: "bb", EnqueuedAt: epoch.Add(2 * time.Hour), Settled: 1}
+	note := &Record{Word: Retrying, Note: NoteHandedBack, OrderNo: "A-1", IntentID: "i2", BodyHash: "bb", Position: storedAt(epoch.Add(2 * time.Hour)), Settled: 1}
 	for name, newer := range map[string]*Record{"a note": note, "an outcome": Merge(Merge(nil, ended("i1", "aa", 1, OutcomeRejected)), ended("i2", "bb", 2, OutcomeRejected))} {
 		raised := Merge(newer, ended("i1", "aa", 1, OutcomeAccepted))
 		require.Equal(t, "i1", raised.IntentID, name)
@@ -78,7 +84,7 @@ func TestR6ALateAcceptanceNamesWhatItRefuses(t *testing.T) {
 // the body that was refused, it is no conflict any more.
 func TestR6AConflictIsOneOnlyWhileTheOtherBodyStands(t *testing.T) {
 	aside := *Merge(nil, ended("i1", "aa", 1, OutcomeUnknown)) // i2 was withheld
-	aside.IntentID, aside.EnqueuedAt, aside.Settled = "i2", epoch.Add(2*time.Hour), 2
+	aside.IntentID, aside.Position, aside.Settled = "i2", storedAt(epoch.Add(2*time.Hour)), 2
 	aside.Refuse(ended("i2", "bb", 2, OutcomeUnknown))
 	require.Nil(t, aside.ConflictOf("i2"), "nobody knows yet whose order exists")
 

@@ -13,7 +13,8 @@
 //	             called back
 //	decide.go    from a report to an outcome
 //	record.go    the last word on an order_no, with encode.go, moved.go, person.go and
-//	             conflict.go: what it keeps of moves, of people and of conflicts
+//	             conflict.go: what it keeps of moves, of people and of conflicts;
+//	             position.go: which stored copy of an intent it is about
 //	merge.go     which of two records wins (R1)
 //	admit.go     an intent and the last record of its order_no (R6)
 //	submission.go  one order in a worker's hands

@@ -24,6 +24,8 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.text("error", r.Error, false)
 	e.history(&r.History)
 	e.time("enqueued_at", r.EnqueuedAt)
+	e.number("seq", int64(r.Seq), false)
+	e.number("birth", r.Birth, false)
 	e.time("settled_at", r.SettledAt)
 	e.time("not_before", r.NotBefore)
 	e.text("batch", r.Batch, false)

@@ -22,13 +22,13 @@ func TestAppendJSONIsEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Record{
 			Note: NoteKind(rapid.IntRange(0, len(noteNames)-1).Draw(t, "note")), Verdict: rapid.SampledFrom(append(Verdicts(), VerdictNone)).Draw(t, "verdict"),
-			EnqueuedAt: at.Draw(t, "enqueued"), SettledAt: at.Draw(t, "settled"), NotBefore: at.Draw(t, "before"),
+			Position: storedAt(at.Draw(t, "enqueued")), SettledAt: at.Draw(t, "settled"), NotBefore: at.Draw(t, "before"),
 			History: History{FirstAttemptAt: at.Draw(t, "first"), LastAttemptAt: at.Draw(t, "last"), LastTimestamp: rapid.Int64Range(0, 1<<53).Draw(t, "stamp")},
 		}
 		fill(t, reflect.ValueOf(r).Elem())
 		if rapid.Bool().Draw(t, "person") {
 			r.Interventions = []Intervention{{By: "anna", At: time.Unix(1, 0).UTC()}}
-			r.Conflicts = []Conflict{{IntentID: "g-2", EnqueuedAt: time.Unix(2, 0).UTC()}}
+			r.Conflicts = []Conflict{{IntentID: "g-2", Position: storedAt(time.Unix(2, 0).UTC())}}
 			r.Recalled = Recalled{At: time.Unix(3, 0).UTC(), Status: 200, Answer: `{"code":0}`, Rule: 2, Only: true}
 		}
 		want, err := json.Marshal(r)
@@ -49,13 +49,13 @@ func fill(t *rapid.T, v reflect.Value) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		switch f := v.Field(i); {
-		case name == "History":
+		case name == "History", name == "Position":
 			fill(t, f)
 		case f.Kind() == reflect.String:
 			f.SetString(rapid.String().Draw(t, name))
 		case f.Kind() == reflect.Bool:
 			f.SetBool(rapid.Bool().Draw(t, name))
-		case f.Kind() == reflect.Int:
+		case f.Kind() == reflect.Int, name == "Birth":
 			f.SetInt(int64(rapid.IntRange(0, math.MaxInt32).Draw(t, name)))
 		case f.Kind() == reflect.Uint64:
 			f.SetUint(uint64(rapid.IntRange(0, math.MaxInt32).Draw(t, name)))
@@ -69,14 +69,14 @@ func TestAppendJSONOfWhatJSONCannotHold(t *testing.T) {
 	var r Record
 	require.NoError(t, json.Unmarshal(got, &r))
 	require.Equal(t, "a\uFFFDb", r.OrderNo)
-	_, err = (&Record{EnqueuedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}).AppendJSON(nil)
+	_, err = (&Record{SettledAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}).AppendJSON(nil)
 	require.Error(t, err)
 }
 
 func sampleRecord() *Record {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
 	r := &Record{OrderNo: "B-000001", Verdict: Accepted, Status: 200, Response: `{"code":0}`, Reason: "accepted by status 200",
-		History: History{Attempts: 1, FirstAttemptAt: now, LastAttemptAt: now, LastTimestamp: now.UnixMilli()}, EnqueuedAt: now, SettledAt: now,
+		History: History{Attempts: 1, FirstAttemptAt: now, LastAttemptAt: now, LastTimestamp: now.UnixMilli()}, Position: storedAt(now), SettledAt: now,
 		Batch: "b", Worker: "w", IntentID: "b:1", BodyHash: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", WriteID: "x", Settled: 1, Delivered: 1}
 	r.SetOutcome(OutcomeAccepted)
 	return r

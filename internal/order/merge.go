@@ -21,7 +21,7 @@ func Merge(cur, mine *Record) *Record {
 	if next != nil && cur != nil {
 		next.Interventions = cur.Interventions
 		next.Conflicts = joinConflicts(next.BodyHash, cur.Conflicts, next.Conflicts)
-		next.confirmLast(cur)
+		next.confirmLast(cur, mine.Birth)
 		next.Moved = movedBefore(cur, next)
 	}
 	return next
@@ -42,7 +42,7 @@ func mergeWords(cur, mine *Record) *Record {
 			}
 		}
 		return mergeRefused(cur, mine)
-	case mine.EnqueuedAt.Before(cur.EnqueuedAt), cur.passed(mine):
+	case !mine.follows(cur, mine.Birth), cur.passed(mine):
 		return mergeOlder(cur, mine)
 	default:
 		return mergeNewer(cur, out)
@@ -60,10 +60,16 @@ func (r *Record) corrects(cur *Record) {
 	}
 }
 
+// follows reports whether r is about a copy that came after that of other. A withdrawal has the
+// sequence of the copy before it.
+func (r *Record) follows(other *Record, present int64) bool {
+	return r.After(other.Position, present) || r.Unqueued && r.Birth == other.Birth && r.Seq == other.Seq
+}
+
 // passed reports whether mine is a late acceptance, and r lists a later intent: mine was
 // counted before that one was stored (R11).
 func (r *Record) passed(mine *Record) bool {
-	return r.Outcome() == OutcomeAccepted && mine.Outcome() == OutcomeAccepted && mine.EnqueuedAt.Before(r.LastEnqueued())
+	return r.Outcome() == OutcomeAccepted && mine.Outcome() == OutcomeAccepted && r.Last(mine.Birth).After(mine.Position, mine.Birth)
 }
 
 func mergeSame(cur *Record, out Record) *Record {
@@ -80,24 +86,24 @@ func mergeSame(cur *Record, out Record) *Record {
 		unsure := out.Unsure
 		out.History = joinHistory(cur.History, out.History)
 		out.Unsure = unsure
-		if storedAgain(&out, cur) {
-			out.EnqueuedAt = cur.EnqueuedAt
+		if cur.After(out.Position, out.Birth) {
+			out.Position = cur.Position
 		}
 		return &out
-	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !storedAgain(&out, cur): // its worker knows better
+	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !cur.follows(&out, out.Birth): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
 		doubtful.TakeBack()
 		doubtful.corrects(cur)
 		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
 		return &doubtful
-	case outRank > rankNote && storedAgain(cur, &out) && !out.Unqueued:
+	case outRank > rankNote && out.After(cur.Position, out.Birth) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it
 		kept.Unqueued = false
-		kept.EnqueuedAt, kept.WriteID, kept.Settled = out.EnqueuedAt, out.WriteID, cur.Settled+1
+		kept.Position, kept.WriteID, kept.Settled = out.Position, out.WriteID, cur.Settled+1
 		if aside := cur.listed(cur.IntentID); aside != nil {
 			again := *aside
-			again.EnqueuedAt = out.EnqueuedAt
+			again.Position = out.Position
 			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{again})
 		}
 		return &kept
@@ -144,10 +150,10 @@ func mergeNotes(cur *Record, out Record) *Record {
 // conflict, its entry would go, and each redelivery would count once more.
 func mergeRefused(cur, mine *Record) *Record {
 	again := *cur.ConflictOf(mine.IntentID)
-	if mine.Outcome() == OutcomeNone || !mine.EnqueuedAt.After(again.EnqueuedAt) {
+	if mine.Outcome() == OutcomeNone || !mine.After(again.Position, mine.Birth) {
 		return nil
 	}
-	again.EnqueuedAt = mine.EnqueuedAt
+	again.Position = mine.Position
 	kept := *cur
 	kept.Conflicts = joinConflicts(cur.BodyHash, cur.Conflicts, []Conflict{again})
 	kept.WriteID, kept.Settled = mine.WriteID, cur.Settled+1
@@ -187,7 +193,7 @@ func mergeOlder(cur, mine *Record) *Record {
 			refused.BodyHash, refused.Batch, refused.Source = aside.BodyHash, aside.Batch, aside.Source // its record kept those of the intent before
 		}
 		raised.Refuse(&refused)
-		raised.IntentID, raised.EnqueuedAt, raised.Batch, raised.Source = mine.IntentID, mine.EnqueuedAt, mine.Batch, mine.Source
+		raised.IntentID, raised.Position, raised.Batch, raised.Source = mine.IntentID, mine.Position, mine.Batch, mine.Source
 		raised.Waited, raised.Unqueued = mine.Waited, mine.Unqueued
 	}
 	raised.Conflicts = joinConflicts(raised.BodyHash, raised.Conflicts, mine.Conflicts)
@@ -228,7 +234,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 		}
 		switch {
 		case body != "" && body == cur.BodyHash:
-			kept.IntentID, kept.EnqueuedAt, kept.Waited, kept.Unqueued = out.IntentID, out.EnqueuedAt, out.Waited, out.Unqueued
+			kept.IntentID, kept.Position, kept.Waited, kept.Unqueued = out.IntentID, out.Position, out.Waited, out.Unqueued
 		case aside != nil:
 			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{*aside})
 		default:
@@ -256,10 +262,10 @@ func (r *Record) carryDoubt(cur *Record) {
 }
 
 // doubtLeft reports whether cur is in doubt, out does not prove that no order exists, and
-// out did not judge again what the doubt is about. A proof covers only the attempts
-// before it.
+// out did not judge again what the doubt is about. A proof covers only the attempts that its
+// writer knew: the timestamps of one order's attempts only rise (R3).
 func doubtLeft(cur, out *Record) bool {
-	return cur.Unsure && (!out.Proven || cur.LastAttemptAt.After(out.LastAttemptAt)) && !cur.judged(out)
+	return cur.Unsure && (!out.Proven || !out.knowsAttempt(cur)) && !cur.judged(out)
 }
 
 // The ranks of R1, lowest first.
@@ -295,12 +301,6 @@ func (r *Record) knowsAttempt(late *Record) bool {
 	return LaterTimestamp(r.LastTimestamp, late.LastTimestamp) == r.LastTimestamp
 }
 
-// storedAgain reports whether the broker stored the intent of both records a second
-// time: a producer published it again with the same ID after it was settled.
-func storedAgain(cur, next *Record) bool {
-	return !cur.EnqueuedAt.IsZero() && next.EnqueuedAt.After(cur.EnqueuedAt)
-}
-
 // settledCount returns how many stored intents of this order_no have an outcome
 // once next replaces cur (R11).
 func settledCount(cur, next *Record) int {
@@ -308,7 +308,7 @@ func settledCount(cur, next *Record) int {
 	if cur != nil {
 		n = cur.Settled
 	}
-	already := cur != nil && cur.Outcome() != OutcomeNone && cur.IntentID == next.IntentID && !storedAgain(cur, next)
+	already := cur != nil && cur.Outcome() != OutcomeNone && cur.IntentID == next.IntentID && !next.After(cur.Position, next.Birth)
 	if next.Outcome() != OutcomeNone && !already && !next.Unqueued {
 		n++
 	}

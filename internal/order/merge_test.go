@@ -15,7 +15,7 @@ var epoch = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 func recordKinds(intent string, enqueued time.Time, delivered uint64) []Record {
 	var out []Record
 	add := func(r Record) {
-		r.OrderNo, r.IntentID, r.EnqueuedAt, r.Delivered = "A-1", intent, enqueued, delivered
+		r.OrderNo, r.IntentID, r.Position, r.Delivered = "A-1", intent, storedAt(enqueued), delivered
 		r.WriteID = fmt.Sprintf("%s-%d-%d", intent, delivered, len(out))
 		out = append(out, r)
 	}
@@ -104,15 +104,15 @@ func TestR1AmongOtherOutcomesTheFirstWins(t *testing.T) {
 
 // A cancellation claims that no worker tried. A worker that recorded an outcome did.
 func TestR1ACancellationReplacesNoOutcomeOfAWorker(t *testing.T) {
-	cancelled := Record{IntentID: "i1", EnqueuedAt: epoch, By: "ann", Settled: 1}
+	cancelled := Record{IntentID: "i1", Position: storedAt(epoch), By: "ann", Settled: 1}
 	cancelled.SetOutcome(OutcomeCancelled)
 	for _, o := range []Outcome{OutcomeRejected, OutcomeUnknown} {
-		worker := Record{IntentID: "i1", EnqueuedAt: epoch, Settled: 1}
+		worker := Record{IntentID: "i1", Position: storedAt(epoch), Settled: 1}
 		worker.SetOutcome(o)
 		worker.Unsure = o == OutcomeUnknown
 		require.Nil(t, Merge(&worker, &cancelled), "%s", o)
 	}
-	doubt := Record{IntentID: "i1", EnqueuedAt: epoch, Worker: "a"}
+	doubt := Record{IntentID: "i1", Position: storedAt(epoch), Worker: "a"}
 	doubt.SetOutcome(OutcomeUnknown)
 	doubt.Unsure = true
 	after := Merge(&cancelled, &doubt)
@@ -126,7 +126,7 @@ func TestR1ACancellationReplacesNoOutcomeOfAWorker(t *testing.T) {
 func TestR3ACancellationKeepsTheLastTimestamp(t *testing.T) {
 	cur := &Record{IntentID: "i1", Settled: 1, History: History{LastTimestamp: 7}}
 	cur.SetOutcome(OutcomeRejected)
-	mine := &Record{IntentID: "i2", EnqueuedAt: epoch}
+	mine := &Record{IntentID: "i2", Position: storedAt(epoch)}
 	mine.SetOutcome(OutcomeCancelled)
 	require.EqualValues(t, 7, Merge(cur, mine).LastTimestamp)
 }
@@ -160,9 +160,9 @@ func TestR1MergeIsIdempotent(t *testing.T) {
 // The worker that was given an order before its cancellation was stored reports later that it
 // may have created it.
 func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
-	cur := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, By: "ann", Settled: 1, Reason: "withdrawn before any attempt"}
+	cur := Record{OrderNo: "A-1", IntentID: "i1", Position: storedAt(epoch), By: "ann", Settled: 1, Reason: "withdrawn before any attempt"}
 	cur.SetOutcome(OutcomeCancelled)
-	late := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, Word: Retrying, Note: NoteHandedBack, Verdict: Unsure, History: History{Attempts: 1, Unsure: true, LastTimestamp: 7}}
+	late := Record{OrderNo: "A-1", IntentID: "i1", Position: storedAt(epoch), Word: Retrying, Note: NoteHandedBack, Verdict: Unsure, History: History{Attempts: 1, Unsure: true, LastTimestamp: 7}}
 	next := Merge(&cur, &late)
 	require.NotNil(t, next)
 	require.Equal(t, OutcomeUnknown, next.Outcome())
@@ -172,12 +172,16 @@ func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
 	require.NotEqual(t, cur.Reason, next.Reason, "it was not withdrawn before any attempt")
 	require.False(t, next.NeedsLetter(), "its message is gone, and nobody comes to file one")
 	cur.Unqueued = true
-	require.True(t, Merge(&cur, &late).NeedsLetter(), "whoever is given it next files one")
+	moved := late
+	moved.Position = storedAt(epoch.Add(time.Second)) // by a feeder that was frozen
+	require.True(t, Merge(&cur, &moved).NeedsLetter(), "whoever is given it next files one")
+	require.Nil(t, Merge(&cur, &late), "the copy before the one that was withdrawn was settled")
+	cur.Unqueued = false
 	knew := cur
 	knew.LastTimestamp = late.LastTimestamp
 	require.Nil(t, Merge(&knew, &late), "whoever cancelled it had read of the attempt, and judged it")
 	again := cur
-	again.EnqueuedAt = epoch.Add(time.Second)
+	again.Position = storedAt(epoch.Add(time.Second))
 	require.Nil(t, Merge(&again, &late), "the copy that the worker had was settled; nobody is given this one")
 	late.Unsure, late.Verdict = false, Retry
 	require.Nil(t, Merge(&cur, &late))
@@ -198,12 +202,12 @@ func TestR3DoubtSurvivesEveryMerge(t *testing.T) {
 
 func TestR3AProofIsNotAboutALaterAttempt(t *testing.T) {
 	cur := Record{Word: Retrying, IntentID: "i1"}
-	cur.Unsure, cur.LastAttemptAt = true, epoch.Add(time.Minute)
+	cur.Unsure, cur.LastTimestamp = true, 2
 	mine := Record{IntentID: "i1", Proven: true}
-	mine.LastAttemptAt = epoch
+	mine.LastTimestamp = 1
 	mine.SetOutcome(OutcomeRejected)
 	require.Equal(t, OutcomeUnknown, Merge(&cur, &mine).Outcome())
-	cur.LastAttemptAt = epoch
+	cur.LastTimestamp = 1
 	require.Equal(t, OutcomeRejected, Merge(&cur, &mine).Outcome())
 }
 
@@ -212,7 +216,7 @@ func TestR6AnUnknownOutcomeIsNotHiddenByANote(t *testing.T) {
 		if note.Outcome() != OutcomeNone {
 			continue
 		}
-		cur := Record{IntentID: "i1", EnqueuedAt: epoch, Settled: 1}
+		cur := Record{IntentID: "i1", Position: storedAt(epoch), Settled: 1}
 		cur.SetOutcome(OutcomeUnknown)
 		require.Nil(t, Merge(&cur, &note), "the note would pass for leave to submit")
 
@@ -280,7 +284,7 @@ func TestR7ANoteUnderTheSameNumberDoesNotUndoAnothersClaim(t *testing.T) {
 		claim.Allowed, late.Allowed = true, false
 		require.True(t, Merge(&claim, &late).Allowed)
 		newer := late
-		newer.IntentID, newer.EnqueuedAt, newer.DeliveryID = "i2", epoch.Add(time.Hour), "d3"
+		newer.IntentID, newer.Position, newer.DeliveryID = "i2", storedAt(epoch.Add(time.Hour)), "d3"
 		require.False(t, Merge(&claim, &newer).Allowed, "nobody ended that attempt")
 	}
 }
@@ -309,14 +313,14 @@ func TestR11EachStoredIntentIsCountedOnce(t *testing.T) {
 }
 
 func TestR11ACorrectionCountsBoth(t *testing.T) {
-	first := Record{IntentID: "i1", EnqueuedAt: epoch}
+	first := Record{IntentID: "i1", Position: storedAt(epoch)}
 	first.SetOutcome(OutcomeRejected)
 	one := Merge(nil, &first)
 	require.Equal(t, 1, one.Settled)
-	note := Record{Word: Retrying, IntentID: "i2", EnqueuedAt: epoch.Add(time.Hour)}
+	note := Record{Word: Retrying, IntentID: "i2", Position: storedAt(epoch.Add(time.Hour))}
 	noted := Merge(one, &note)
 	require.Equal(t, 1, noted.Settled)
-	second := Record{IntentID: "i2", EnqueuedAt: epoch.Add(time.Hour)}
+	second := Record{IntentID: "i2", Position: storedAt(epoch.Add(time.Hour))}
 	second.SetOutcome(OutcomeAccepted)
 	require.Equal(t, 2, Merge(noted, &second).Settled)
 }
@@ -324,9 +328,9 @@ func TestR11ACorrectionCountsBoth(t *testing.T) {
 // A correction was answered with "duplicate" and the record says accepted for its body, or
 // for the one in doubt before. Then the API's own late answer to another attempt arrives.
 func TestR1AnAnswerOfTheAPIBeatsAConclusion(t *testing.T) {
-	cur := &Record{OrderNo: "A-1", IntentID: "i2", BodyHash: "b", Batch: "second", EnqueuedAt: epoch.Add(time.Hour), Verdict: Duplicate, Settled: 2}
+	cur := &Record{OrderNo: "A-1", IntentID: "i2", BodyHash: "b", Batch: "second", Position: storedAt(epoch.Add(time.Hour)), Verdict: Duplicate, Settled: 2}
 	cur.SetOutcome(OutcomeAccepted)
-	mine := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", Batch: "first", EnqueuedAt: epoch, Verdict: Accepted, WriteID: "late"}
+	mine := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", Batch: "first", Position: storedAt(epoch), Verdict: Accepted, WriteID: "late"}
 	mine.SetOutcome(OutcomeAccepted)
 	next := Merge(cur, mine)
 	require.NotNil(t, next)
@@ -341,15 +345,15 @@ func TestR1AnAnswerOfTheAPIBeatsAConclusion(t *testing.T) {
 // A person said of a correction that it exists. The first intent was stored again, and is a
 // conflict. Then the API's acceptance of its first copy arrives: the order has that body.
 func TestR11AnAcceptanceOfTheAPITurnsAConflictOfThatIntent(t *testing.T) {
-	cur := &Record{OrderNo: "A-1", IntentID: "replay", BodyHash: "b", EnqueuedAt: epoch.Add(time.Hour), By: "anna", Settled: 5,
-		Conflicts: []Conflict{{IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch.Add(2 * time.Hour)}}}
+	cur := &Record{OrderNo: "A-1", IntentID: "replay", BodyHash: "b", Position: storedAt(epoch.Add(time.Hour)), By: "anna", Settled: 5,
+		Conflicts: []Conflict{{IntentID: "i1", BodyHash: "a", Position: storedAt(epoch.Add(2 * time.Hour))}}}
 	cur.SetOutcome(OutcomeAccepted)
-	mine := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch, Verdict: Accepted, WriteID: "late"}
+	mine := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", Position: storedAt(epoch), Verdict: Accepted, WriteID: "late"}
 	mine.SetOutcome(OutcomeAccepted)
 	next := Merge(cur, mine)
 	require.NotNil(t, next)
 	require.Equal(t, []string{"i1", "a", ""}, []string{next.IntentID, next.BodyHash, next.By})
-	require.Equal(t, epoch.Add(2*time.Hour), next.EnqueuedAt, "the copy that is counted and may be delivered again")
+	require.Equal(t, storedAt(epoch.Add(2*time.Hour)), next.Position, "the copy that is counted and may be delivered again")
 	require.NotNil(t, next.ConflictOf("replay"))
 	require.Nil(t, next.ConflictOf("i1"))
 	require.Equal(t, 5, next.Settled, "both copies of i1 were counted")
@@ -365,11 +369,11 @@ func TestR11AnAcceptanceOfTheAPITurnsAConflictOfThatIntent(t *testing.T) {
 
 // What was stored before the last intent that the record names was counted.
 func TestR11ALateAcceptanceBehindALaterConflictIsCounted(t *testing.T) {
-	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch, Settled: 3, Verdict: Accepted,
-		Conflicts: []Conflict{{IntentID: "i3", BodyHash: "c", EnqueuedAt: epoch.Add(2 * time.Hour)}}}
+	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", Position: storedAt(epoch), Settled: 3, Verdict: Accepted,
+		Conflicts: []Conflict{{IntentID: "i3", BodyHash: "c", Position: storedAt(epoch.Add(2 * time.Hour))}}}
 	cur.SetOutcome(OutcomeAccepted)
 	for _, body := range []string{"a", "b"} {
-		mine := &Record{OrderNo: "A-1", IntentID: "i2", BodyHash: body, EnqueuedAt: epoch.Add(time.Hour), Verdict: Accepted}
+		mine := &Record{OrderNo: "A-1", IntentID: "i2", BodyHash: body, Position: storedAt(epoch.Add(time.Hour)), Verdict: Accepted}
 		mine.SetOutcome(OutcomeAccepted)
 		require.Nil(t, Merge(cur, mine), body)
 	}
@@ -387,7 +391,7 @@ func TestR1ACorrectionNamesTheOutcomeBefore(t *testing.T) {
 			return
 		}
 		require.Equal(t, cur.Word, after.Was, "%s", explainPair(cur, mine, after))
-		again := Merge(after, &Record{OrderNo: "A-1", IntentID: "i9", BodyHash: "other", EnqueuedAt: epoch.Add(9 * time.Hour), Word: "rejected"})
+		again := Merge(after, &Record{OrderNo: "A-1", IntentID: "i9", BodyHash: "other", Position: storedAt(epoch.Add(9 * time.Hour)), Word: "rejected"})
 		if again.Outcome() == OutcomeAccepted {
 			require.Equal(t, cur.Word, again.Was, "a conflict that is added hides no correction")
 		}

@@ -29,7 +29,7 @@ func TestARecordRemembersTheLastMovedIntents(t *testing.T) {
 	cur.SetOutcome(OutcomeRejected)
 	for n := 1; n <= 15; n++ {
 		next := *cur
-		next.IntentID, next.EnqueuedAt, next.Moved = fmt.Sprint("i", n), epoch.Add(time.Duration(n)*time.Second), nil
+		next.IntentID, next.Position, next.Moved = fmt.Sprint("i", n), storedAt(epoch.Add(time.Duration(n)*time.Second)), nil
 		cur = Merge(cur, &next)
 	}
 	require.Len(t, cur.Moved, maxMoved)

@@ -120,7 +120,8 @@ type Record struct {
 	Error string `json:"error,omitempty"`
 
 	History
-	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
+	// Position is that of the last copy of the intent that is counted.
+	Position
 	// SettledAt is when the outcome was decided.
 	SettledAt time.Time `json:"settled_at,omitzero"`
 	// NotBefore is the earliest time of the next attempt of a delayed intent.

@@ -182,12 +182,13 @@ func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
 	return s.DeleteIntent(ctx, upTo)
 }
 
-func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {
+func (s jetStore) Stream(ctx context.Context) (birth int64, last uint64, err error) {
 	stream, err := s.q.reader.stream(ctx, s.q.Conn.n.intents)
 	if err != nil {
-		return time.Time{}, err
+		return 0, 0, err
 	}
-	return bornAt(stream.CachedInfo()), nil
+	info := stream.CachedInfo()
+	return bornAt(info).UnixNano(), info.State.LastSeq, nil
 }
 
 func (s jetStore) ServerID() string { return s.q.Conn.nc.ConnectedServerId() }

@@ -2,6 +2,8 @@ package settle
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"orderpost/internal/order"
@@ -33,10 +35,9 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 			d.Work = WorkNone
 			continue
 		}
-		if gone, err := wk.gone(ctx, d); err != nil {
+		if passed, err := wk.passed(ctx, d); err != nil {
 			return err
-		} else if gone {
-			d.Work = WorkGone
+		} else if passed {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
@@ -65,23 +66,57 @@ func (d *Delivery) doubtBefore() bool {
 	}
 }
 
-// gone reports whether a delivery's intent left the stream after it was delivered: another
-// worker settled it. If a later intent of the order_no was handled since, the record is
-// about that one. Only then is the leader asked.
-func (wk *Worker) gone(ctx context.Context, d *Delivery) (bool, error) {
+// passed reports whether the record names a copy that was stored after a delivery's, and sets
+// what the delivery needs then (R6). The stream holds one intent of an order_no, so a copy that
+// was passed had left the stream: another worker settled it. Only then is the leader asked.
+func (wk *Worker) passed(ctx context.Context, d *Delivery) (bool, error) {
 	last := d.Last.Record
-	if last == nil || last.IntentID == d.Intent.ID || !d.StoredAt.Before(last.EnqueuedAt) {
+	if last == nil || d.Same(last.Position) || last.Settles(d.Intent.ID) || d.After(last.Last(d.Birth), d.Birth) {
 		return false, nil
 	}
 	stored, err := wk.stillStored(ctx, d)
-	return err == nil && !stored, err
+	if err != nil {
+		return false, err
+	}
+	if d.Work = WorkGone; !stored {
+		return true, nil
+	}
+	back, err := wk.ledger.broughtBack(ctx, d.Position, last)
+	switch {
+	case err != nil:
+		return false, err
+	case back:
+		d.Work = WorkPassed
+	case wk.withdrawn(d, order.History{}) != nil: // a person decided
+		d.Work = WorkPassed
+	default:
+		d.Work, d.unreadable = WorkNone, fmt.Errorf("%w: it is message %d, and the record is about message %d", errUsedAgain, d.Seq, last.Last(d.Birth).Seq)
+	}
+	return true, nil
 }
+
+// errUsedAgain means that the record names a later message than the intent's, although the intent
+// is stored: the stream lost its end, and gives its sequences again.
+var errUsedAgain = errors.New("the stream of intents gives sequences again, so nobody can tell whether this intent was settled; publish the order under a new submission if it is still wanted, and cancel this one: orderpost cancel")
 
 // stillStored asks the leader whether a delivery's intent is still in the stream. While
 // it is, no later intent of the order_no can be.
 func (wk *Worker) stillStored(ctx context.Context, d *Delivery) (bool, error) {
 	m, err := wk.ledger.store.IntentAt(ctx, d.Seq)
-	return m != nil, err
+	return m != nil && m.position(d.Birth).Same(d.Position), err
+}
+
+// broughtBack reports whether a stored copy, which a record does not settle, is one that the broker
+// had removed: a server that was killed brought it back. The record names a later copy. If the
+// stream ends before that one, or its time is the earlier one, the stream lost its end and gives
+// sequences again, which is no proof that this copy was settled.
+func (lg *Ledger) broughtBack(ctx context.Context, at order.Position, r *order.Record) (bool, error) {
+	birth, end, err := lg.store.Stream(ctx)
+	if err != nil {
+		return false, err
+	}
+	last := r.Last(birth)
+	return last.Birth == birth && at.Seq < last.Seq && last.Seq <= end && at.EnqueuedAt.Before(last.EnqueuedAt), nil
 }
 
 // inherit returns the history of the order_no and the number of deliveries of

@@ -228,7 +228,7 @@ func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
 	// The clocks of two servers may differ. What is stored is pending, whatever they say.
 	publish(t, q, intent("A-1", "i3"))
 	d = pull(t, q, 1)[0]
-	d.StoredAt = d.StoredAt.Add(-time.Hour)
+	d.EnqueuedAt = d.EnqueuedAt.Add(-time.Hour)
 	require.NoError(t, q.Worker.Check(t.Context(), []*settle.Delivery{d}))
 	require.Equal(t, settle.WorkSubmit, d.Work)
 }

@@ -320,7 +320,7 @@ func TestResolveLetterBehindAWithdrawal(t *testing.T) {
 // its worker is behind the broker's, or behind that of the worker which withheld it first.
 func TestR4AClockBehindKeepsNoOlderBody(t *testing.T) {
 	for name, than := range map[string]func(*settle.Delivery, *settle.Letter) time.Time{
-		"the broker's":        func(d *settle.Delivery, _ *settle.Letter) time.Time { return d.StoredAt },
+		"the broker's":        func(d *settle.Delivery, _ *settle.Letter) time.Time { return d.EnqueuedAt },
 		"the former worker's": func(_ *settle.Delivery, have *settle.Letter) time.Time { return have.FiledAt },
 	} {
 		t.Run(name, func(t *testing.T) {

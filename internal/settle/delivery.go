@@ -30,10 +30,8 @@ type Delivery struct {
 	// reset.
 	CountLost bool
 
-	// Seq and StoredAt are the intent's sequence in the stream and its time
-	// there.
-	Seq      uint64
-	StoredAt time.Time
+	// Position names the copy of the intent in the stream.
+	order.Position
 	// Delivered is the broker's count of deliveries, this one included. Check
 	// raises it if the broker lost its count since the last note.
 	Delivered uint64
@@ -123,11 +121,13 @@ const (
 	// WorkCancelled: a person withdrew the intent, and nothing has put it in doubt. Settle
 	// it as cancelled.
 	WorkCancelled
+	// WorkPassed: the broker brought back an intent that was settled before. Acknowledge it.
+	WorkPassed
 	// WorkGone: the intent left the stream after it was delivered. Do nothing.
 	WorkGone
 )
 
-var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect", "cancelled", "gone"}
+var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect", "cancelled", "passed", "gone"}
 
 // String returns the word used in logs.
 func (w Work) String() string { return workNames[w] }

@@ -16,17 +16,17 @@ import (
 func (wk *Worker) readIntent(d *Delivery) error {
 	h := d.msg.Header
 	d.Intent = Intent{
-		Body: d.msg.Data, ID: IntentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
+		Body: d.msg.Data, ID: IntentID(h.Get(HeaderIntentID), d.Seq, d.EnqueuedAt),
 		Batch: order.Truncate(h.Get(HeaderBatch), maxLabel), Source: order.Truncate(h.Get(HeaderSource), maxLabel),
 		Traceparent: h.Get(HeaderTraceparent),
 	}
 	token := strings.TrimPrefix(d.msg.Subject, wk.ledger.cfg.IntentSubjects)
-	d.token = FiledToken(token, d.Seq, d.StoredAt)
+	d.token = FiledToken(token, d.Seq, d.EnqueuedAt)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
 		name = token
 	}
-	if unlisted, yes := unlistedName(token, d.Seq, d.StoredAt); yes {
+	if unlisted, yes := unlistedName(token, d.Seq, d.EnqueuedAt); yes {
 		name = unlisted
 	}
 	d.Intent.OrderNo = name
@@ -46,7 +46,7 @@ func (wk *Worker) readIntent(d *Delivery) error {
 		}
 	}
 	if text := h.Get(HeaderNotBefore); text != "" {
-		if d.Intent.NotBefore, err = order.ParseNotBefore(text, d.StoredAt); err != nil {
+		if d.Intent.NotBefore, err = order.ParseNotBefore(text, d.EnqueuedAt); err != nil {
 			return &envelopeError{"bad_not_before", fmt.Sprintf("header %s: %v", HeaderNotBefore, err)}
 		}
 	}

@@ -70,7 +70,7 @@ func (op *Operator) ExportPutBack(ctx context.Context, l *Letter, rec *order.Rec
 
 // ExportAdvance advances this worker's delivered high-water mark to seq.
 func (wk *Worker) ExportAdvance(ctx context.Context, seq uint64) error {
-	if _, err := wk.highWater.high(ctx, wk.ledger.link()); err != nil {
+	if _, _, err := wk.highWater.high(ctx, wk.ledger.link()); err != nil {
 		return err
 	}
 	return wk.highWater.advance(ctx, seq)

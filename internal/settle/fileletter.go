@@ -73,13 +73,13 @@ func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.
 func (l *Letter) judgedAnew(have *Letter) bool {
 	if have.Reason == reasonWithheld && l.Reason != reasonWithheld {
 		switch {
-		case l.EnqueuedAt.Equal(have.EnqueuedAt) && l.Outcome != have.Outcome:
+		case l.Same(have.Position) && l.Outcome != have.Outcome:
 			return true
-		case l.FiledAt.Before(have.FiledAt):
-			return false // it was stored again: its outcome is older than this copy
+		case l.Outcome == have.Outcome && l.Attempts == have.Attempts && l.LastTimestamp == have.LastTimestamp:
+			return false // it was stored again, and its outcome is the one that withheld it
 		}
 	}
-	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)
+	return !have.Conflict && l.After(have.Position, l.Birth) && !l.FiledAt.Equal(have.FiledAt)
 }
 
 // newLetter returns the letter of a delivery with the given record.
@@ -92,7 +92,7 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 		Verdict: r.Verdict, Status: r.Status, Response: r.Response, Said: r.Said,
 		History: r.History, Trail: trail,
 		IntentID: d.Intent.ID, Batch: d.Intent.Batch, Source: d.Intent.Source, Worker: r.Worker,
-		EnqueuedAt: r.EnqueuedAt, FiledAt: r.SettledAt,
+		Position: r.Position, FiledAt: r.SettledAt,
 		Subject: d.msg.Subject, Headers: boundedHeaders(d.msg.Header),
 		Body: d.Intent.Body,
 	}
@@ -123,7 +123,7 @@ func boundedHeaders(h Header) map[string][]string {
 // the record that forbids it.
 func (wk *Worker) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.FiledAt, l.EnqueuedAt = wk.ledger.time.Now().UTC(), d.StoredAt.UTC()
+	l.FiledAt, l.Position = wk.ledger.time.Now().UTC(), d.Position
 	if d.Invalid != nil {
 		l.Error = d.Invalid.Error()
 	}
@@ -139,7 +139,7 @@ func (wk *Worker) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 // refusedRecord returns what became of a refused intent as a record of its own.
 // stood is the record that the intent conflicts with.
 func (l *Letter) refusedRecord(stood *order.Record) *order.Record {
-	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt,
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, Position: l.Position, SettledAt: l.FiledAt,
 		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
 	rec.SetOutcome(l.Outcome)
 	return rec

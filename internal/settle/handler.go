@@ -148,6 +148,9 @@ func (j *job) run() {
 		j.suspect()
 	case WorkCancelled:
 		j.conclude(&order.Report{End: order.EndCancelled, Reason: withdrawnReason, History: d.History}, false)
+	case WorkPassed:
+		j.worker.ledger.log.Info().Str("order_no", d.OrderNo()).Msg("intent settled before, and brought back by the broker; not submitted")
+		j.write(j.worker.Pass)
 	case WorkGone:
 		j.worker.ledger.log.Info().Str("order_no", d.OrderNo()).Msg("intent settled by another worker while it was on its way to this one; not submitted")
 	case WorkSubmit:
@@ -205,7 +208,7 @@ func (j *job) stored() {
 
 // complete handles a redelivery of an intent that has an outcome.
 func (j *job) complete(ctx context.Context, d *Delivery) error {
-	if last := d.Last.Record; j.worker.ledger.mutated(NoLetterCheck) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
+	if last := d.Last.Record; j.worker.ledger.mutated(NoLetterCheck) && last.NeedsLetter() && !d.After(last.Position, d.Birth) {
 		return d.answer.Ack()
 	}
 	return j.worker.Complete(ctx, d)

@@ -53,24 +53,23 @@ func highWaterKey(i int) string { return "seen." + strconv.Itoa(i) }
 // high returns the highest mark of all workers, and not less than this worker's own,
 // which the broker has confirmed. It reads the others' again for each connection,
 // before messages are pulled over it. A mark that another worker writes while a pull
-// is on its way proves nothing about that pull.
-func (s *highWater) high(ctx context.Context, over link) (highest uint64, err error) {
+// is on its way proves nothing about that pull. high returns the birth of the stream, too.
+func (s *highWater) high(ctx context.Context, over link) (birth int64, highest uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded && s.link == over {
-		return max(s.highest, s.own.Seq), nil
+		return s.own.Stream, max(s.highest, s.own.Seq), nil
 	}
-	created, err := s.ledger.store.StreamCreated(ctx)
+	stream, _, err := s.ledger.store.Stream(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	stream := created.UnixNano()
 	s.highest, s.own = 0, HighWaterMark{Stream: stream}
 	s.wanted.Store(0) // it may be of another stream
 	for i := range highWaterKeys {
 		m, seq, err := s.ledger.store.HighWaterMark(ctx, highWaterKey(i))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if m.Stream == stream {
 			s.highest = max(s.highest, m.Seq)
@@ -83,7 +82,7 @@ func (s *highWater) high(ctx context.Context, over link) (highest uint64, err er
 		}
 	}
 	s.loaded, s.link = true, over
-	return s.highest, nil
+	return stream, s.highest, nil
 }
 
 // reread makes the next pull read the marks again.

@@ -36,13 +36,14 @@ type Letter struct {
 	// Trail lists the attempts of the last submission, oldest first, at most 50.
 	Trail []order.Attempt `json:"trail,omitempty"`
 
-	IntentID   string    `json:"intent_id"`
-	BodyHash   string    `json:"body_hash,omitempty"`
-	Batch      string    `json:"batch,omitempty"`
-	Source     string    `json:"source,omitempty"`
-	Worker     string    `json:"worker,omitempty"`
-	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
-	FiledAt    time.Time `json:"filed_at"`
+	IntentID string `json:"intent_id"`
+	BodyHash string `json:"body_hash,omitempty"`
+	Batch    string `json:"batch,omitempty"`
+	Source   string `json:"source,omitempty"`
+	Worker   string `json:"worker,omitempty"`
+	// Position is that of the intent.
+	order.Position
+	FiledAt time.Time `json:"filed_at"`
 
 	// Subject and Headers are the intent's own, stored as data. A live
 	// Nats-Msg-Id would make the broker swallow a second letter.

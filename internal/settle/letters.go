@@ -57,7 +57,7 @@ func (lg *Ledger) removeLetter(ctx context.Context, token string, rec *order.Rec
 // failed after a person's word.
 func (l *Letter) outlives(rec *order.Record) bool {
 	byAPI := rec.Outcome() == order.OutcomeAccepted && rec.By == ""
-	return l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || !byAPI && l.EnqueuedAt.After(rec.EnqueuedAt)
+	return l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || !byAPI && l.After(rec.Position, l.Birth)
 }
 
 // losesTo reports whether the record makes the letter's intent a conflict: it lists it, or
@@ -69,7 +69,7 @@ func (l *Letter) losesTo(rec *order.Record) bool {
 // after reports whether the letter's intent came after the one that rec accepts. If the
 // acceptance came late, rec may name an intent that came after both.
 func (l *Letter) after(rec *order.Record) bool {
-	return l.EnqueuedAt.After(rec.EnqueuedAt) || rec.Reason == order.ReasonEarlier
+	return l.After(rec.Position, l.Birth) || rec.Reason == order.ReasonEarlier
 }
 
 // restoreConflict files a removed letter again, as a conflict's, if the record that it was

@@ -73,7 +73,7 @@ func (wk *Worker) vouch(group []*Delivery) {
 	}
 	now := wk.ledger.time.Now()
 	for _, d := range group {
-		if waited := now.Sub(d.StoredAt); waited > wk.claims.Term()/3 || waited < -wk.claims.Every() {
+		if waited := now.Sub(d.EnqueuedAt); waited > wk.claims.Term()/3 || waited < -wk.claims.Every() {
 			wk.claims.request(d.lease, now)
 		}
 	}

@@ -1,6 +1,10 @@
 package settle
 
-import "time"
+import (
+	"time"
+
+	"orderpost/internal/order"
+)
 
 // Message is a stored message.
 type Message struct {
@@ -9,6 +13,11 @@ type Message struct {
 	Time    time.Time
 	Header  Header
 	Data    []byte
+}
+
+// position names the message as a copy of an intent. birth is that of the intents stream.
+func (m *Message) position(birth int64) order.Position {
+	return order.Position{EnqueuedAt: m.Time.UTC(), Seq: m.Seq, Birth: birth}
 }
 
 // Header holds a message's headers. Names are case-sensitive, as in NATS.

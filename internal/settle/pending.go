@@ -60,11 +60,11 @@ func (lg *Ledger) hasLeft(ctx context.Context, m *Message) (bool, error) {
 // SettledBy reports whether a record counts this stored intent, and not only an earlier
 // one with the same ID.
 func (m *Message) SettledBy(r *order.Record) bool {
-	id := m.IntentID()
+	id, at := m.IntentID(), m.position(0)
 	if c := r.ConflictOf(id); c != nil {
-		return !m.Time.After(c.EnqueuedAt)
+		return at.Same(c.Position)
 	}
-	return r.Outcome() != order.OutcomeNone && !m.Time.After(r.EnqueuedAt) && r.IntentID == id
+	return r.Outcome() != order.OutcomeNone && r.IntentID == id && at.Same(r.Position)
 }
 
 // completedBy reports whether a record settles this intent, and the letter of the order_no

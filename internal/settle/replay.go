@@ -314,7 +314,7 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 			return nil, cmp.Or(err, ErrReplaced)
 		}
 		next := order.Record{OrderNo: l.OrderNo, Word: order.OutcomeUnknown.String(), IntentID: l.IntentID,
-			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt, Settled: 1}
+			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, Position: l.Position, SettledAt: l.FiledAt, Settled: 1}
 		if !next.Unsure {
 			next.Doubt()
 		}

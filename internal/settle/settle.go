@@ -76,7 +76,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 // while this one was handled, and our note gave way to that outcome. This
 // intent has no outcome yet.
 func (d *Delivery) overtakenBy(stored *order.Record) bool {
-	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && !d.StoredAt.Before(stored.EnqueuedAt)
+	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && d.After(stored.Position, d.Birth)
 }
 
 // deliveryIDLength is the length of a delivery's ID: enough for the deliveries of
@@ -89,7 +89,7 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 	rec := &order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Said: r.Said, Error: r.Error, History: r.History,
-		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
+		Position: d.Position, Batch: d.Intent.Batch, Source: d.Intent.Source,
 		Worker: wk.ledger.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
 	}
 	if d.Order != nil {
@@ -128,7 +128,7 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 // settles.
 func (wk *Worker) recordFor(d *Delivery) order.Record {
 	rec := *d.Last.Record
-	rec.IntentID, rec.EnqueuedAt, rec.Waited, rec.Unqueued = d.Intent.ID, d.StoredAt.UTC(), d.waited(), false
+	rec.IntentID, rec.Position, rec.Waited, rec.Unqueued = d.Intent.ID, d.Position, d.waited(), false
 	return rec
 }
 
@@ -205,15 +205,15 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 // but counts it (R11).
 func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
-	at, rec := last.EnqueuedAt, wk.recordFor(d)
+	counted, rec := last.Position, wk.recordFor(d)
 	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() {
 		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
 		rec.By = ""
 	}
 	if c := last.ConflictOf(d.Intent.ID); c != nil {
-		at, rec = c.EnqueuedAt, *wk.refusal(d, last, WorkConflict).refusedRecord(last)
+		counted, rec = c.Position, *wk.refusal(d, last, WorkConflict).refusedRecord(last)
 	}
-	if !at.IsZero() && d.StoredAt.After(at) {
+	if d.After(counted, d.Birth) {
 		stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, &rec)
 		if err != nil {
 			return fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
@@ -236,6 +236,9 @@ func (wk *Worker) HandBack(ctx context.Context, d *Delivery, delay time.Duration
 	}
 	return wk.giveBack(d, delay)
 }
+
+// Pass acknowledges a delivery whose intent was settled before (WorkPassed).
+func (wk *Worker) Pass(_ context.Context, d *Delivery) error { return wk.ack(d) }
 
 // ack acknowledges the message. ack and giveBack do nothing once the claim has
 // ended. The message belongs to another worker then, and a late answer would

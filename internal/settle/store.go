@@ -77,8 +77,8 @@ type Store interface {
 	// sequence there, and no others. The subject has no wildcard.
 	PurgeWaiting(ctx context.Context, subject string, upTo uint64) error
 
-	// StreamCreated returns when the broker created the intents stream.
-	StreamCreated(ctx context.Context) (time.Time, error)
+	// Stream returns the birth of the intents stream (order.Position), and its last sequence.
+	Stream(ctx context.Context) (birth int64, last uint64, err error)
 	// HighWaterMark and PutHighWaterMark read and write a delivered high-water
 	// mark (highwater.go). expect is as in PutRecord.
 	HighWaterMark(ctx context.Context, key string) (m HighWaterMark, seq uint64, err error)
@@ -118,7 +118,7 @@ type Barrier struct {
 }
 
 // HighWaterMark is the highest sequence that was delivered in the stream that
-// was created at Stream (Unix nanoseconds).
+// was born at Stream (order.Position.Birth).
 type HighWaterMark struct {
 	Stream int64  `json:"stream"`
 	Seq    uint64 `json:"seq"`

@@ -274,18 +274,19 @@ func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool,
 	return err == nil, err
 }
 
-// done looks, and changes nothing. The stream holds one intent of an order_no, so a record about a later one
-// shows that this one was removed before, and that a broker has brought it back. An intent that has
-// left meanwhile is done, too: a replay may have removed its letter since.
+// done looks, and changes nothing. An intent that a broker has brought back after its removal is done.
+// So is one that has left meanwhile: a replay may have removed its letter since.
 func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	if last.Unreadable != nil {
 		return false, nil
 	}
-	if r := last.Record; r != nil && r.LastEnqueued().After(m.Time) {
-		return true, nil
-	}
 	if complete, err := tr.ledger.isComplete(ctx, m, last.Record); err != nil || complete {
 		return complete, err
+	}
+	if r := last.Record; r != nil && !m.SettledBy(r) {
+		if back, err := tr.ledger.broughtBack(ctx, m.position(0), r); err != nil || back {
+			return back, err
+		}
 	}
 	return tr.ledger.hasLeft(ctx, m)
 }

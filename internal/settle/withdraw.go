@@ -25,12 +25,16 @@ func (mv *Mover) withdraw(ctx context.Context, cancelled []*withdrawing, may fun
 	if err != nil {
 		return err
 	}
+	birth, _, err := mv.ledger.store.Stream(ctx)
+	if err != nil {
+		return err
+	}
 	return mv.ledger.time.Each(len(open), withdrawAtOnce, func(i int) error {
 		if err := may(); err != nil {
 			return err
 		}
 		in := open[i]
-		stored, err := mv.writeWithdrawn(ctx, in)
+		stored, err := mv.writeWithdrawn(ctx, in, birth)
 		switch {
 		case errors.Is(err, errWritten): // it may have been moved; the next move decides
 		case err != nil:
@@ -76,17 +80,19 @@ func (mv *Mover) withdrawable(ctx context.Context, cancelled []*withdrawing) (op
 const withdrawAtOnce = 256
 
 // writeWithdrawn writes the outcome cancelled of a waiting intent, and returns the
-// record that the stream holds afterwards. The new record is dated after the last
-// one: intents of the order_no that were settled while it waited came before it. It
-// is dated before any intent that is stored from now on. It returns errWritten if the
+// record that the stream holds afterwards. The intent never reached
+// the queue, so it has the position of the copy that the last record names: it came after that one, and before
+// any that is stored from now on. birth is that of the queue's stream. It returns errWritten if the
 // record is another one by now: a move whose publish was on its way may have given the
 // intent to a worker.
-func (mv *Mover) writeWithdrawn(ctx context.Context, w *withdrawing) (*order.Record, error) {
-	rec := order.Record{OrderNo: w.orderNo, Reason: withdrawnReason, By: w.mark.By, SettledAt: mv.ledger.time.Now().UTC(), EnqueuedAt: w.storedAt.UTC(),
+func (mv *Mover) writeWithdrawn(ctx context.Context, w *withdrawing, birth int64) (*order.Record, error) {
+	rec := order.Record{OrderNo: w.orderNo, Reason: withdrawnReason, By: w.mark.By, SettledAt: mv.ledger.time.Now().UTC(), Position: order.Position{EnqueuedAt: w.storedAt.UTC(), Birth: birth},
 		Batch: order.Truncate(w.msg.Header.Get(HeaderBatch), maxLabel), Source: order.Truncate(w.msg.Header.Get(HeaderSource), maxLabel),
 		IntentID: w.id, Waited: true, Unqueued: true}
-	if last := w.last.Record; last != nil && !rec.EnqueuedAt.After(last.LastEnqueued()) {
-		rec.EnqueuedAt = last.LastEnqueued().Add(1)
+	if last := w.last.Record; last != nil {
+		if before := last.Last(birth); before.Birth == birth {
+			rec.Seq = before.Seq
+		}
 	}
 	if parsed, err := order.Parse(w.msg.Data); err == nil {
 		rec.BodyHash = parsed.BodyHash()

@@ -28,7 +28,7 @@ func lines(t *testing.T, buf *patient.Buffer) (out []map[string]any) {
 
 func record(o order.Outcome) *order.Record {
 	at := time.Unix(1, 0)
-	rec := &order.Record{OrderNo: "A", Response: "Größe", EnqueuedAt: at, SettledAt: at.Add(1500 * time.Millisecond)}
+	rec := &order.Record{OrderNo: "A", Response: "Größe", Position: order.Position{EnqueuedAt: at}, SettledAt: at.Add(1500 * time.Millisecond)}
 	rec.SetOutcome(o)
 	return rec
 }

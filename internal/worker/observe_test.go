@@ -55,11 +55,11 @@ func tellAll(o *observer) {
 	o.Retrying(time.Second, false)
 	o.Retrying(time.Minute, true)
 	o.GateChanged(gate.State{Blocks: []gate.BlockState{{Name: "hold: lunch"}, {Name: gate.BlockBreaker}}})
-	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(2 * time.Second)}, "")
-	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(-time.Hour)}, "") // repeats an old order
+	o.Settled(&order.Record{Word: "accepted", Position: order.Position{EnqueuedAt: stored}, SettledAt: stored.Add(2 * time.Second)}, "")
+	o.Settled(&order.Record{Word: "accepted", Position: order.Position{EnqueuedAt: stored}, SettledAt: stored.Add(-time.Hour)}, "") // repeats an old order
 	o.Settled(&order.Record{Word: order.Retrying}, "")
-	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored, SettledAt: stored}, "")
-	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored.Add(time.Hour), SettledAt: stored}, "") // withheld for it: nobody died
+	o.Settled(&order.Record{Word: "unknown", Reason: "poison", Position: order.Position{EnqueuedAt: stored}, SettledAt: stored}, "")
+	o.Settled(&order.Record{Word: "unknown", Reason: "poison", Position: order.Position{EnqueuedAt: stored.Add(time.Hour)}, SettledAt: stored}, "") // withheld for it: nobody died
 	o.Returned(order.ActDelay)
 	o.Redelivered(true)
 }

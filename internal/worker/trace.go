@@ -37,8 +37,8 @@ func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
 	}
 	ctx := span.Context(d.Intent.Traceparent)
 	now := time.Now()
-	if pulled.Before(d.StoredAt) {
-		pulled = d.StoredAt // the broker's clock may be ahead
+	if pulled.Before(d.EnqueuedAt) {
+		pulled = d.EnqueuedAt // the broker's clock may be ahead
 	}
 	if pulled.After(now) {
 		pulled = now
@@ -56,7 +56,7 @@ func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
 	_, o.span = span.Process.Start(ctx, p.Trace, stream, d.Intent.ID, append(links, about, trace.WithTimestamp(now), trace.WithAttributes(
 		span.Batch.String(d.Intent.Batch), attribute.String("orderpost.work", d.Work.String()),
 		attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
-		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))...)
+		attribute.Float64("orderpost.queued_seconds", now.Sub(d.EnqueuedAt).Seconds())))...)
 	if c := o.span.SpanContext(); c.IsSampled() {
 		o.sampled = c.TraceID().String()
 	}

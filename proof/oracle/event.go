@@ -170,6 +170,8 @@ type Event struct {
 	// their own sequence.
 	Intent string `json:"intent_id,omitempty"`
 	Seq    uint64 `json:"seq,omitempty"`
+	// Time is what the broker's clock showed when it stored the intent.
+	Time time.Time `json:"time,omitzero"`
 	// Waited is the place in the waiting room that a stored intent came from; 0 = none.
 	Waited uint64 `json:"waited,omitempty"`
 	// Claim names a delivery. In a history of real programs Reply does.

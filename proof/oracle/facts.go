@@ -12,16 +12,21 @@ import (
 // submission is an intent as the broker stored it.
 type submission struct {
 	id, body, batch, source string
-	at                      time.Time
-	seq                     uint64 // in the waiting room, or in the queue
+	time                    time.Time // by the broker's clock
+	seq                     uint64    // in the waiting room, or in the queue
 	queued                  bool
 	waited                  uint64 // its sequence in the waiting room; 0 = it never was there
+}
+
+// is reports whether the submission is the copy at a position.
+func (s *submission) is(at order.Position) bool {
+	return s.queued && at.Same(order.Position{Seq: s.seq, EnqueuedAt: s.time})
 }
 
 // keep notes what an intent says about itself.
 func (o *Oracle) keep(c *course, e *Event) {
 	if !o.settings.Outside { // from outside nobody sees that
-		s := submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At), e.Seq, e.Kind == Stored, e.Waited}
+		s := submission{e.Intent, e.Body, e.Batch, e.Source, e.Time, e.Seq, e.Kind == Stored, e.Waited}
 		if e.Kind == Waited {
 			s.waited = e.Seq
 		}
@@ -99,9 +104,9 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 	}) {
 		o.find(Own, c.orderNo, nil, "%s (%s) comes from %q, %q, and no intent with its body does", rec.IntentID, rec.Word, rec.Batch, rec.Source)
 	}
-	same := prev != nil && prev.IntentID == rec.IntentID && prev.EnqueuedAt.Equal(rec.EnqueuedAt) // the time of a withdrawal is one of its own
-	if !rec.Unqueued && !same && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.at.Equal(rec.EnqueuedAt) }) {
-		o.find(Own, c.orderNo, nil, "%s (%s) was not stored at %s", rec.IntentID, rec.Word, rec.EnqueuedAt)
+	same := prev != nil && prev.IntentID == rec.IntentID && prev.Same(rec.Position) // a withdrawal has the position of the copy before
+	if !rec.Unqueued && !same && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.is(rec.Position) }) {
+		o.find(Own, c.orderNo, nil, "%s (%s) was not stored as message %d at %s", rec.IntentID, rec.Word, rec.Seq, rec.EnqueuedAt)
 	}
 	o.checkConflicts(c, rec)
 	o.checkBody(c, e, prev)
@@ -233,12 +238,11 @@ func (c *course) mayExist() bool {
 // checkBooks checks that a record counts each stored intent, but for the one in the queue
 // if no record settles that one yet (R11).
 func (o *Oracle) checkBooks(c *course, rec *order.Record) {
-	at := o.clock(c.storedAt)
 	settles := func(r *order.Record) bool {
 		if x := r.ConflictOf(c.named); x != nil {
-			return !x.EnqueuedAt.Before(at)
+			return x.Seq >= c.pending
 		}
-		return r.Settles(c.named) && !r.EnqueuedAt.Before(at)
+		return r.Settles(c.named) && r.Seq >= c.pending
 	}
 	settled := c.intents
 	if c.pending != 0 && !slices.ContainsFunc(c.records, func(r observed) bool { return settles(r.rec) }) {
@@ -257,7 +261,7 @@ func (o *Oracle) checkLetter(c *course, e *Event) {
 		return
 	}
 	if l.BodyHash != e.Body || !c.has(func(s *submission) bool {
-		return s.id == l.IntentID && s.body == e.Body && s.batch == l.Batch && s.source == l.Source && s.at.Equal(l.EnqueuedAt)
+		return s.id == l.IntentID && s.body == e.Body && s.batch == l.Batch && s.source == l.Source && s.is(l.Position)
 	}) {
 		o.find(Letters, c.orderNo, nil, "letter %d is not what %s was: from %q, %q", e.Seq, l.IntentID, l.Batch, l.Source)
 	}

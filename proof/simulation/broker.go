@@ -31,7 +31,9 @@ type broker struct {
 
 	followers   *followers // nil on one replica
 	leaders     [allStreams]leader
-	changeAfter int // so many more writes to the results, then their leader stops
+	changeAfter int                              // so many more writes to the results, then their leader stops
+	server      int                              // that leads the streams
+	ahead       [followerCount + 1]time.Duration // by how much the servers' clocks are
 	waiting     *waitingRoom
 
 	// the consumer
@@ -50,6 +52,7 @@ type broker struct {
 
 type intent struct {
 	msg     *settle.Message
+	at      time.Duration // when it was stored
 	id      string
 	orderNo string
 }
@@ -99,7 +102,7 @@ func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
 		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
 		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), acked: make(map[uint64]bool), passed: make(map[uint64]bool), next: 1,
-		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration)}}
+		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), at: make(map[uint64]time.Duration), dedupe: make(map[string]time.Duration)}}
 }
 
 // fill makes the broker refuse results from now on.
@@ -126,8 +129,8 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	}
 	b.seq++
 	stored := *m
-	stored.Seq, stored.Time = b.seq, b.w.e.now()
-	in := &intent{msg: &stored, id: intentID(&stored, id), orderNo: orderNoOf(m.Subject)}
+	stored.Seq, stored.Time = b.seq, b.now()
+	in := &intent{msg: &stored, at: b.w.e.at, id: intentID(&stored, id), orderNo: orderNoOf(m.Subject)}
 	b.intents[b.seq], b.bySubj[m.Subject] = in, in
 	if id != "" {
 		b.dedupe[id] = known{b.seq, b.w.e.at}
@@ -231,7 +234,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 		b.pending[seq] = p
 	}
 	in := b.intents[seq]
-	p.replicated = in.msg.Time.Sub(epoch) // consumer.go
+	p.replicated = in.at // consumer.go
 	p.count++
 	b.w.claims++
 	p.claim = b.w.claims
@@ -372,12 +375,12 @@ func (b *broker) remember(m memory) {
 	clear(b.waiting.dedupe)
 	for _, m := range b.waiting.intents {
 		if id := given(m); id != "" {
-			b.waiting.dedupe[id] = m.Time.Sub(epoch)
+			b.waiting.dedupe[id] = b.waiting.at[m.Seq]
 		}
 	}
 	for seq, in := range b.intents {
 		if id := given(in.msg); id != "" {
-			b.dedupe[id] = known{seq, in.msg.Time.Sub(epoch)}
+			b.dedupe[id] = known{seq, in.at}
 		}
 	}
 	old := b.pending

@@ -4,7 +4,7 @@ import "math/bits"
 
 // Strikes says which faults struck at which steps of the protocol. The zero Strikes has
 // none.
-type Strikes [16]uint64
+type Strikes [17]uint64
 
 func strikeAt(f Fault, at Step) (word int, bit uint64) {
 	n := int(f)<<5 | int(at)

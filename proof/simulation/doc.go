@@ -27,6 +27,7 @@
 //	people.go, page.go, cancel.go  what producers and people do
 //	store.go        a process's access to the broker (settle.Store)
 //	consumer.go, trim.go, waiting.go  the workers' consumer, the log, the waiting room
+//	brokerclock.go  the clocks of the broker's servers
 //	stamps.go, misread.go  timestamps that jump, answers that a wrong rule misreads
 //	witness.go      what the oracle is told
 //	mutation.go     one rule dropped, to prove that the oracle notices

@@ -42,6 +42,9 @@ func (b *broker) changeLeader(which int, c change) {
 	}
 	b.w.faults++
 	now := b.w.e.at
+	if which == int(inIntents) || which == int(allStreams) {
+		b.server = int(mix(b.w.e.schedule.Seed^mix(uint64(now))) % uint64(len(b.ahead))) // it draws nothing from the streams
+	}
 	for s := range allStreams {
 		if which == int(s) || which == int(allStreams) {
 			b.leaders[s] = leader{now + c.stops, now + c.stops + c.silent}

@@ -90,9 +90,11 @@ const (
 	// Leftover: a trim leaves the letter of an accepted order whose delivery the broker forgot
 	// (a part of R14).
 	Leftover
+	// Time: of two copies, the one with the earlier time counts as the older one (a part of R6).
+	Time
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -116,7 +118,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a trim takes what was delivered, before its result is certain",
 	"a worker posts what it knows to be cancelled",
 	"under park, a first delivery is posted without a note, with replicas, too",
-	"a trim leaves the letter of an accepted order whose delivery the broker forgot"}
+	"a trim leaves the letter of an accepted order whose delivery the broker forgot",
+	"of two copies of an order's intents, the one with the earlier time counts as the older one"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -131,7 +134,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain, Withdrawn)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Time)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -227,6 +230,15 @@ func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 	case R6:
 		if in := w.broker.bySubj[subjectPrefix+token]; in != nil {
 			e.Record.IntentID = in.id
+		}
+	case Time:
+		in := w.broker.bySubj[subjectPrefix+token]
+		switch rec := e.Record; {
+		case in == nil, in.msg.Time.After(rec.EnqueuedAt) == (in.msg.Seq > rec.Seq):
+		case in.msg.Time.After(rec.EnqueuedAt):
+			rec.Seq = in.msg.Seq - 1
+		default:
+			rec.Seq = in.msg.Seq + 1
 		}
 	case R9:
 		e.Record.NotBefore = time.Time{}

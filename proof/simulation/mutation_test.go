@@ -41,6 +41,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Certain:   {"3", oracle.OneOutcome},
 	Withdrawn: {"101", oracle.Cancelled},
 	Leftover:  {"640501", oracle.Letters},
+	Time:      {"12", oracle.AckLast},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.

@@ -54,12 +54,13 @@ const (
 	FaultStalePage
 	FaultConsumerLeader
 	FaultMisread
+	FaultBrokerClock
 	FaultAPI  // apiUnreachable
 	lastFault = FaultAPI + Fault(apiIsSlow-apiUnreachable)
 )
 
 var faultNames = [...]string{"none", "request lost", "answer lost", "slow message", "slow gate", "refusal called back", "crash", "freeze", "suspend", "connection lost",
-	"partition", "drain", "clock jump", "broker killed", "broker forgets", "follower lags", "disk full", "leader stops", "no leader", "stale page", "consumer's leader changes", "acceptance misread",
+	"partition", "drain", "clock jump", "broker killed", "broker forgets", "follower lags", "disk full", "leader stops", "no leader", "stale page", "consumer's leader changes", "acceptance misread", "broker's clock set",
 	"API unreachable", "API throttles", "API denies", "API fails", "API creates and fails", "API refuses", "API proves nothing", "API request lost", "API answer lost", "API slow"}
 
 // String returns the fault's name.

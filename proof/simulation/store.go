@@ -300,9 +300,10 @@ func (s store) DeleteIntent(_ context.Context, seq uint64) error {
 	return s.write(inIntents, StepTrim, func() { s.w.broker.remove(seq) })
 }
 
-func (s store) StreamCreated(context.Context) (at time.Time, err error) {
+func (s store) Stream(context.Context) (birth int64, last uint64, err error) {
 	s.at(StepMark)
-	return epoch, s.h.request(func() {})
+	err = s.h.request(func() { last = s.w.broker.seq })
+	return epoch.UnixNano(), last, err
 }
 
 // HighWaterMark returns at once for a key that was never written.

@@ -14,6 +14,7 @@ import (
 type waitingRoom struct {
 	seq     uint64
 	intents map[uint64]*settle.Message
+	at      map[uint64]time.Duration // when each was stored
 	dedupe  map[string]time.Duration
 }
 
@@ -137,6 +138,7 @@ func (s store) leave(seqs ...uint64) {
 		if m := room.intents[seq]; m != nil {
 			s.w.witness.left(m, s.h)
 			delete(room.intents, seq)
+			delete(room.at, seq)
 		}
 	}
 }
@@ -151,8 +153,8 @@ func (s store) wait(m *settle.Message) error {
 		}
 		room.seq++
 		waiting := *m
-		waiting.Seq, waiting.Time, waiting.Subject = room.seq, b.w.e.now(), waitingSubject(orderNoOf(m.Subject))
-		room.intents[room.seq] = &waiting
+		waiting.Seq, waiting.Time, waiting.Subject = room.seq, b.now(), waitingSubject(orderNoOf(m.Subject))
+		room.intents[room.seq], room.at[room.seq] = &waiting, b.w.e.at
 		if id != "" {
 			room.dedupe[id] = b.w.e.at
 		}

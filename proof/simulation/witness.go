@@ -65,7 +65,7 @@ func (v *witness) waited(m *settle.Message) {
 
 // about returns an event that says what an intent says about itself.
 func about(k oracle.Kind, orderNo, id string, m *settle.Message) oracle.Event {
-	return oracle.Event{Kind: k, OrderNo: orderNo, Intent: id, Seq: m.Seq, Body: hashOf(m.Data), Batch: m.Header.Get(settle.HeaderBatch), Source: m.Header.Get(settle.HeaderSource)}
+	return oracle.Event{Kind: k, OrderNo: orderNo, Intent: id, Seq: m.Seq, Time: m.Time, Body: hashOf(m.Data), Batch: m.Header.Get(settle.HeaderBatch), Source: m.Header.Get(settle.HeaderSource)}
 }
 
 // hashOf returns the hash of a body; "" = it can never be sent.

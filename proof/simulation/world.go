@@ -92,6 +92,9 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if m != None && m != Kept {
 		w.cfg.Misread = 0 // the mutations are known to be noticed without it
 	}
+	if m != None && m != Time {
+		w.cfg.BrokerClocks = 0 // likewise
+	}
 	w.broker, w.api = newBroker(w), newAPI(w)
 	if w.cfg.Replicas > 1 {
 		w.broker.followers = &followers{}
@@ -229,6 +232,9 @@ const troubleConsumer = 100
 // troubleStamps numbers the stream of how stamping clocks go.
 const troubleStamps = 101
 
+// troubleBrokerClocks numbers the streams of how the broker's clocks are set.
+const troubleBrokerClocks = 102
+
 // trouble schedules what goes wrong. Each fault has a stream of its own.
 func (w *world) trouble() {
 	c, e := &w.cfg, w.e
@@ -298,5 +304,15 @@ func (w *world) trouble() {
 	if c.Feeders > 0 {
 		w.troubleFeeders(at)
 	}
+	if c.BrokerClocks > 0 {
+		e.in(streamOf(ofTrouble, troubleBrokerClocks, 0xff, 1), w.drawBrokerClocks)
+	}
+	numbered(troubleBrokerClocks, c.BrokerClocks, func() {
+		servers := 1
+		if w.broker.followers != nil {
+			servers = len(w.broker.ahead)
+		}
+		w.broker.setClock(e.rng.IntN(servers), w.drawStep())
+	})
 	numbered(troubleConsumer, c.ConsumerChanges, func() { w.broker.changeConsumer(w.drawChange()) })
 }

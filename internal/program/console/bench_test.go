@@ -149,10 +149,10 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 	for i := range size {
 		no := fmt.Sprintf("A-%09d", i)
 		rec := order.Record{OrderNo: no, Word: "exhausted", Verdict: order.Retry, Status: 503, Reason: fmt.Sprintf("refused by status %d", 500+i%7), Batch: batchOf(i, size),
-			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, EnqueuedAt: now, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), rowOf(i, size)), WriteID: no, Settled: 1}
+			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, Position: order.Position{EnqueuedAt: now}, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), rowOf(i, size)), WriteID: no, Settled: 1}
 		letter := settle.Letter{OrderNo: no, Outcome: order.OutcomeExhausted, Reason: rec.Reason, Verdict: rec.Verdict, Status: rec.Status, History: rec.History,
 			Trail: []order.Attempt{{At: now, Verdict: order.Retry, Status: 503, Reason: rec.Reason, DurationMS: 12}}, IntentID: rec.IntentID, Batch: rec.Batch,
-			Worker: "w1", EnqueuedAt: now, FiledAt: now, Subject: "orders.new." + no}
+			Worker: "w1", Position: order.Position{EnqueuedAt: now}, FiledAt: now, Subject: "orders.new." + no}
 		if i%10 == 0 {
 			rec.Word, rec.Unsure, letter.Outcome, letter.Unsure = "unknown", true, order.OutcomeUnknown, true
 		}

@@ -29,7 +29,7 @@ func doubtful() *Finding {
 		Result: &order.Record{
 			OrderNo: "A-2026/0001", Word: "unknown", Verdict: order.Unsure, Status: 504, Response: "<html>Gateway Time-out</html>",
 			Reason: "the answer does not say whether the order was created", Error: "POST https://api.example.com/v1/order/create: status 504",
-			History: history, EnqueuedAt: noon.Add(-time.Minute), SettledAt: noon.Add(2 * time.Minute), Batch: "march", Source: "march.csv:17", Worker: "w-3",
+			History: history, Position: order.Position{EnqueuedAt: noon.Add(-time.Minute)}, SettledAt: noon.Add(2 * time.Minute), Batch: "march", Source: "march.csv:17", Worker: "w-3",
 			Interventions: []order.Intervention{{At: noon.Add(-24 * time.Hour), By: "anna", Did: "allowed another attempt", Note: "the API's operator says that it is not there, ticket 4711"}},
 		},
 		Letter: &settle.Letter{
@@ -47,7 +47,7 @@ func refused() *Finding {
 	return &Finding{
 		OrderNo: "B-7; rm -rf '~'", Body: "not JSON at all \x1b[2J",
 		Result: &order.Record{OrderNo: "B-7", Word: "invalid", Reason: "invalid intent", Error: "byte 0: expected '{', got 'n'",
-			EnqueuedAt: noon, SettledAt: noon},
+			Position: order.Position{EnqueuedAt: noon}, SettledAt: noon},
 		Letter: &settle.Letter{OrderNo: "B-7", Outcome: order.OutcomeInvalid, FiledAt: noon},
 	}
 }
@@ -55,7 +55,7 @@ func refused() *Finding {
 // conflicting is an accepted order that somebody wanted with another body, too.
 func conflicting() *Finding {
 	r := &order.Record{OrderNo: "G-1", Word: "accepted", Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1},
-		IntentID: "g-1", BodyHash: "aa", EnqueuedAt: noon, SettledAt: noon.Add(time.Second)}
+		IntentID: "g-1", BodyHash: "aa", Position: order.Position{EnqueuedAt: noon}, SettledAt: noon.Add(time.Second)}
 	r.Refuse(&order.Record{IntentID: "march:17", BodyHash: "bb", Source: "march.csv:18", SettledAt: noon.Add(time.Hour)})
 	return &Finding{OrderNo: "G-1", Result: r, Body: `{"order_no":"G-1","timeout":31}`,
 		Letter: &settle.Letter{OrderNo: "G-1", Outcome: order.OutcomeRejected, Conflict: true, FiledAt: noon.Add(time.Hour),

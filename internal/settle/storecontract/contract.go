@@ -61,7 +61,7 @@ func Promises() []Promise {
 		{"nothing is sent after a refusal to send", mayIsAsked},
 		{"what waits is removed, and nothing else", waitingIsRemoved},
 		{"a purge takes what waits under one subject, up to a sequence", waitingIsPurged},
-		{"the stream knows when it was created", streamWasCreated},
+		{"the stream has a birth and an end", streamHasABirth},
 		{"an acknowledged intent does not come again", ackRemoves},
 		{"the floor rises over what is acknowledged, and a purge takes it", floorRises},
 		{"the floor passes what was removed", floorPassesRemoved},

@@ -209,16 +209,17 @@ func waitingIsPurged(t require.TestingT, b *Broker) {
 	}
 }
 
-func streamWasCreated(t require.TestingT, b *Broker) {
+func streamHasABirth(t require.TestingT, b *Broker) {
 	ctx, cancel := within()
 	defer cancel()
-	at, err := b.Store.StreamCreated(ctx)
+	birth, _, err := b.Store.Stream(ctx)
 	require.NoError(t, err)
-	require.False(t, at.IsZero())
-	publish(t, b, b.intent("A-1", "i1"), settle.Stored)
-	again, err := b.Store.StreamCreated(ctx)
+	require.NotZero(t, birth)
+	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	again, last, err := b.Store.Stream(ctx)
 	require.NoError(t, err)
-	require.True(t, at.Equal(again), "a mark names its stream by this time")
+	require.Equal(t, birth, again, "marks and positions name their stream by it")
+	require.Equal(t, seq, last)
 	require.Equal(t, b.Store.ServerID(), b.Store.ServerID())
 	require.NotEmpty(t, b.Store.ServerID())
 }

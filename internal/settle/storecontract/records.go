@@ -17,7 +17,7 @@ var aTime = time.Date(2026, 11, 24, 8, 0, 0, 123456789, time.UTC)
 // record is a record with a value of each kind.
 func record(no, writeID string) *order.Record {
 	r := &order.Record{OrderNo: no, Reason: "refused by status 422", Status: 422, Response: "\x00é", IntentID: "i1", WriteID: writeID,
-		EnqueuedAt: aTime, SettledAt: aTime.Add(time.Second), Moved: []string{"i0"}, Settled: 2, Delivered: 3}
+		Position: order.Position{EnqueuedAt: aTime, Seq: 9, Birth: 7}, SettledAt: aTime.Add(time.Second), Moved: []string{"i0"}, Settled: 2, Delivered: 3}
 	r.History = order.History{Attempts: 2, LastAttemptAt: aTime}
 	r.SetOutcome(order.OutcomeRejected)
 	return r

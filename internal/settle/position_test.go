@@ -1,0 +1,91 @@
+package settle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// recordAt stores a record about an earlier intent of A-1, as a broker with another clock stored
+// that one.
+func recordAt(t *testing.T, q *queue.Queue, seq uint64, at time.Time) {
+	t.Helper()
+	birth, _, err := q.Ledger.ExportStore().Stream(t.Context())
+	require.NoError(t, err)
+	rec := &order.Record{OrderNo: "A-1", IntentID: "i0", Settled: 1, Position: order.Position{EnqueuedAt: at, Seq: seq, Birth: birth}, WriteID: "w"}
+	rec.SetOutcome(order.OutcomeCancelled)
+	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", rec, 0)
+	require.NoError(t, err)
+}
+
+// The broker's clock is put back between two intents of one order_no. The later one is posted
+// and recorded.
+func TestR6ALaterIntentWithAnEarlierTimeIsACorrection(t *testing.T) {
+	for _, back := range []time.Duration{5 * time.Second, time.Hour, 40 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
+		q := openQueue(t, startBroker(t), "w1")
+		publish(t, q, intent("B-1", "b1"))
+		publish(t, q, intent("A-1", "i1"))
+		recordAt(t, q, 1, time.Now().Add(back))
+		for _, d := range pull(t, q, 2) {
+			require.Equal(t, settle.WorkSubmit, d.Work)
+			settleAs(t, q, d, report(order.Accepted, d.History))
+		}
+		rec := lookup(t, q, "A-1")
+		require.Equal(t, order.OutcomeAccepted, rec.Outcome())
+		require.Equal(t, "i1", rec.IntentID)
+		require.Equal(t, 2, rec.Settled)
+		requireDrained(t, q)
+	}
+}
+
+// A server that was killed brings back an intent that had left, while the record is about a later
+// one. It is not posted again, and leaves again.
+func TestR6AnIntentThatTheBrokerBroughtBackLeavesAgain(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, intent("A-1", "i1"))
+	publish(t, q, intent("B-1", "b1"))
+	recordAt(t, q, 2, time.Now().Add(time.Second))
+	for _, d := range pull(t, q, 2) {
+		if d.OrderNo() == "A-1" {
+			require.Equal(t, settle.WorkPassed, d.Work)
+			handle(t, q, d)
+		} else {
+			settleAs(t, q, d, report(order.Accepted, d.History))
+		}
+	}
+	requireDrained(t, q)
+	require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
+}
+
+// The stream lost its end and gives sequences again: nobody can tell whether the intent was
+// settled. It is neither posted nor dropped until a person cancels it.
+func TestR6AnIntentWithASequenceThatIsUsedAgainIsHeld(t *testing.T) {
+	for name, record := range map[string]order.Position{
+		"the stream ends before the record's": {Seq: 9, EnqueuedAt: time.Now().Add(time.Hour)},
+		"the record's was stored earlier":     {Seq: 2, EnqueuedAt: time.Now().Add(-time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "w1")
+			publish(t, q, intent("A-1", "i1"))
+			publish(t, q, intent("B-1", "b1"))
+			recordAt(t, q, record.Seq, record.EnqueuedAt)
+			ds := pull(t, q, 2)
+			d := ds[0]
+			if d.OrderNo() != "A-1" {
+				d = ds[1]
+			}
+			require.Equal(t, settle.WorkNone, d.Work)
+			err := q.Worker.GiveUp(t.Context(), d)
+			require.ErrorContains(t, err, "message 1")
+			require.ErrorContains(t, err, "orderpost cancel")
+			m, err := q.Ledger.ExportStore().Intent(t.Context(), "A-1")
+			require.NoError(t, err)
+			require.NotNil(t, m)
+		})
+	}
+}
