@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -138,25 +137,9 @@ func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
 	return unlessGone(s.q.reader.deleteMsg(ctx, s.q.Conn.n.intents, seq))
 }
 
-func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message, error) {
-	query := map[string]any{"seq": max(seq, 1), "next_by_subj": s.q.Conn.n.newPre + "*"}
-	m, err := s.q.reader.getMsg(ctx, s.q.Conn.n.intents, query)
-	if err != nil || m == nil || !strings.ContainsRune(m.Subject, utf8.RuneError) {
-		return m, err
-	}
-	query["batch"] = 1 // the leader's answer is JSON, which cannot hold this subject
-	req, err := json.Marshal(query)
-	if err != nil {
-		return nil, err
-	}
-	err = s.q.Conn.patiently(ctx, func(ctx context.Context) error {
-		page, _, _, err := s.q.reader.askPage(ctx, s.q.Conn.n.intents, s.q.Conn.n.newPre+"*", req)
-		if err == nil && len(page) == 1 && page[0].Seq == m.Seq {
-			m = page[0]
-		}
-		return err
-	})
-	return m, err
+func (s jetStore) IntentsFrom(ctx context.Context, seq uint64, most int) (page []*settle.Message, err error) {
+	page, _, _, err = s.q.reader.page(ctx, s.q.Conn.n.intents, s.q.Conn.n.newPre+"*", max(seq, 1), most)
+	return page, err
 }
 
 // PurgeIntents implements settle.Store. It never empties the stream with a purge:
@@ -340,8 +323,5 @@ func (s jetStore) Progress(ctx context.Context) (settle.Progress, error) {
 	info := c.CachedInfo()
 	p := settle.Progress{Floor: info.AckFloor.Stream, Delivered: info.Delivered.Stream, NoneHeld: info.NumAckPending == 0}
 	p.NoneAgain = p.NoneHeld || info.NumWaiting > 0 && !info.Paused
-	if l := info.Cluster; l != nil && l.LeaderSince != nil {
-		p.Leader = l.Leader + " since " + l.LeaderSince.String()
-	}
 	return p, nil
 }

@@ -202,7 +202,7 @@ func (rd *reader) walk(ctx context.Context, stream, filter string, visit func(pa
 		var page []*settle.Message
 		var err error
 		var left uint64
-		if page, next, left, err = rd.page(ctx, stream, filter, next); err != nil {
+		if page, next, left, err = rd.page(ctx, stream, filter, next, pageSize); err != nil {
 			return err
 		}
 		if left == 0 {
@@ -222,8 +222,8 @@ func (rd *reader) walk(ctx context.Context, stream, filter string, visit func(pa
 // reads the whole stream and keeps what matches. Asked for a filter with a wildcard, the server would first count all
 // matches for every page, in time that grows with the stream (nats-server 2.15,
 // getDirectRequest).
-func (rd *reader) page(ctx context.Context, stream, filter string, from uint64) (page []*settle.Message, next, left uint64, err error) {
-	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize, "max_bytes": answerBytes})
+func (rd *reader) page(ctx context.Context, stream, filter string, from uint64, most int) (page []*settle.Message, next, left uint64, err error) {
+	req, err := json.Marshal(map[string]any{"seq": from, "batch": most, "max_bytes": answerBytes})
 	if err != nil {
 		return nil, 0, 0, err
 	}

@@ -108,7 +108,7 @@ func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []
 // page makes one batched read, and returns the sequence to go on from. over says that the
 // stream has nothing from there on up to last.
 func (s Stream) page(ctx context.Context, from, last uint64) (page []*settle.Message, next uint64, over bool, err error) {
-	page, next, left, err := s.reader.page(ctx, s.name, s.prefix+s.wildcard, from)
+	page, next, left, err := s.reader.page(ctx, s.name, s.prefix+s.wildcard, from, pageSize)
 	if next = max(next, from); err != nil || left > 0 || next > last {
 		return page, next, false, err
 	}

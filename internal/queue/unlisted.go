@@ -31,7 +31,7 @@ func (wr *WaitingRoom) Unlisted(ctx context.Context, from uint64) (found []*sett
 		if pages == unlistedPages {
 			return found, next, true, nil
 		}
-		page, after, left, err := wr.reader.page(ctx, wr.conn.n.waiting, wr.conn.n.waitPre+">", next)
+		page, after, left, err := wr.reader.page(ctx, wr.conn.n.waiting, wr.conn.n.waitPre+">", next, pageSize)
 		if err != nil {
 			return found, next, false, err
 		}

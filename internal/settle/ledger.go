@@ -39,6 +39,7 @@ type Ledger struct {
 	time  Runtime
 
 	cancelled   cancelled
+	gaveBack    atomic.Uint64                           // counts what was given back without a delay
 	disconnects atomic.Uint64                           // counts Disconnected and ForgetDeliveries
 	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters filed, by outcome
 	mutation    Mutation                                // set by simulations only

@@ -39,6 +39,8 @@ const (
 	PurgeBlocked
 	// TrimOneTooMany: a trim takes the first intent that is not settled, too (R14).
 	TrimOneTooMany
+	// TrustFloor: a trim takes what the consumer counts as acknowledged, and reads no record (R14).
+	TrustFloor
 	// TrimDelivered: a trim takes what was delivered, before its result is certain
 	// (R14).
 	TrimDelivered

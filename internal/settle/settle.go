@@ -267,6 +267,7 @@ func (wk *Worker) giveBack(d *Delivery, delay time.Duration) error {
 	if delay > 0 {
 		err = d.answer.NakWithDelay(delay)
 	} else {
+		wk.ledger.gaveBack.Add(1)
 		err = d.answer.Nak()
 	}
 	if err != nil {

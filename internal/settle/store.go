@@ -58,9 +58,9 @@ type Store interface {
 	// DeleteIntent removes an intent that is settled. It is no error
 	// if the intent is gone.
 	DeleteIntent(ctx context.Context, seq uint64) error
-	// IntentAfter reads the first stored intent from a sequence on, nil if there is
-	// none.
-	IntentAfter(ctx context.Context, seq uint64) (*Message, error)
+	// IntentsFrom reads the first stored intents from a sequence on, at most a number of them. No
+	// other one is stored from there to the last of them. A replica that lags may lack later ones.
+	IntentsFrom(ctx context.Context, seq uint64, most int) ([]*Message, error)
 	// Progress returns how far the workers are, zero if there is no consumer.
 	Progress(ctx context.Context) (Progress, error)
 	// PurgeIntents removes the intents up to a sequence, and no others. What waits to
@@ -133,9 +133,6 @@ type Progress struct {
 	// NoneHeld says that no delivery waits for its acknowledgement: the broker delivers
 	// nothing up to Delivered again.
 	NoneHeld bool
-	// Leader names who counts: with replicas, the consumer's leader, and since when. Another
-	// one may have forgotten what was held.
-	Leader string
 	// NoneAgain says that no intent waits to be delivered again.
 	NoneAgain bool
 }

@@ -35,9 +35,8 @@ type Trimmer struct {
 	acked  *acknowledged
 
 	trimming sync.Mutex    // one trim of this process at a time; it guards the rest
-	by       counter       // who counted at the last look
-	before   uint64        // what was delivered before the first look at that one's counts
-	proven   uint64        // up to here nothing is stranded
+	over     link          // the connection that the rest is about
+	settled  uint64        // up to here every stored intent is settled
 	trimmed  uint64        // up to here
 	stranded atomic.Uint64 // the first intent that is not settled and delivered to nobody; 0 = none
 	lookedAt time.Time
@@ -47,19 +46,12 @@ type Trimmer struct {
 	purgedAt time.Time
 }
 
-// counter is one run of the broker, or one leader of its consumer. What was delivered before
-// it counts, it may have forgotten: then nobody acknowledged it, and the floor passes over it all the
-// same. For what is delivered later, the floor rises only with acknowledgements.
-type counter struct {
-	on     link
-	leader string
-}
-
 // heard is what Trim heard last of the workers' progress.
 type heard struct {
 	on        link
 	at        time.Time
 	delivered uint64
+	gaveBack  uint64 // Ledger.gaveBack
 }
 
 // Trim removes the settled intents at the start of the log, many in one purge (R14). Any
@@ -75,9 +67,9 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	may, floor := tr.mayPurge(p, asked, connection), p.Floor
-	looked, err := tr.prove(ctx, p, counter{connection, p.Leader})
-	if err != nil || floor == 0 || floor == tr.trimmed {
+	may := tr.mayPurge(p, asked, connection)
+	looked, err := tr.look(ctx, p, connection)
+	if err != nil {
 		return err
 	}
 	if looked { // that took a while
@@ -86,20 +78,17 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 		}
 		may = tr.mayPurge(p, tr.ledger.time.Now(), connection)
 	}
-	upTo := floor
-	if seq := tr.stranded.Load(); seq != 0 {
-		upTo = min(upTo, seq-1)
-	} else if tr.proven < min(floor, tr.before) {
-		upTo = tr.proven
-	}
-	if tr.ledger.mutated(TrimOneTooMany) {
+	upTo := tr.settled
+	switch {
+	case tr.ledger.mutated(TrustFloor):
+		upTo = p.Floor
+	case tr.ledger.mutated(TrimOneTooMany):
 		upTo++
-	}
-	if tr.ledger.mutated(TrimDelivered) || planted.Is(planted.TrimAhead) {
+	case tr.ledger.mutated(TrimDelivered), planted.Is(planted.TrimAhead):
 		upTo = p.Delivered
 	}
-	// The floor may be another broker's by now, which gives sequences again.
-	if tr.ledger.link() != connection || age(asked, tr.ledger.time.Now()) > tr.claims.Term() {
+	// The stream may be another one by now, which gives sequences again.
+	if tr.ledger.link() != connection || tr.ledger.gaveBack.Load() != tr.heard.gaveBack || age(asked, tr.ledger.time.Now()) > tr.claims.Term() {
 		return nil
 	}
 	switch {
@@ -119,6 +108,7 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 	}
 	if err == nil {
 		tr.trimmed = upTo
+		tr.acked.forget(upTo)
 	}
 	return err
 }
@@ -128,10 +118,14 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 // them, after an outage, a purge every quarter of a second would leave the workers idle.
 //
 // While all workers are busy, some may wait at any time. But the broker delivers those
-// first, so none waited when it delivered a new intent.
+// first, so none waited when it delivered a new intent. What this process gave back since the last look
+// may wait, whatever the broker says: it handles a NAK after it has answered.
 func (tr *Trimmer) mayPurge(p Progress, now time.Time, on link) bool {
 	last := tr.heard
-	tr.heard = heard{on, now, p.Delivered}
+	tr.heard = heard{on, now, p.Delivered, tr.ledger.gaveBack.Load()}
+	if tr.heard.gaveBack != last.gaveBack {
+		return false
+	}
 	flows := last.on == on && p.Delivered > last.delivered && age(last.at, now) < purgeBusy
 	return p.NoneAgain || flows && age(tr.purgedAt, now) >= purgeBusy
 }
@@ -144,11 +138,11 @@ func (tr *Trimmer) TrimSingly(ctx context.Context) error {
 	if len(seqs) == 0 {
 		return nil
 	}
-	first, err := tr.ledger.store.IntentAfter(ctx, 1)
-	if err != nil || first == nil {
+	first, err := tr.ledger.store.IntentsFrom(ctx, 1, 1)
+	if err != nil || len(first) == 0 {
 		return err
 	}
-	seqs = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq < first.Seq })
+	seqs = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq < first[0].Seq })
 	return tr.removeEach(ctx, connection, seqs)
 }
 
@@ -165,40 +159,47 @@ func (tr *Trimmer) removeEach(ctx context.Context, connection link, seqs []uint6
 // trimAtOnce bounds the single removals and looks under way, so that orders do not wait for them.
 const trimAtOnce = 8
 
-// prove looks for an intent that is not settled, and that the broker delivers to nobody,
-// before the floor is believed. The broker's word is not enough: one that was killed may have
-// stored an acknowledgement before what it acknowledges, or forgotten what it had delivered,
-// and a person may have made or restored the consumer.
+// look extends the prefix of the log that records settle, as far as the consumer's floor. The floor
+// only says where to look: a broker that was killed may have stored an acknowledgement before what
+// it acknowledges, or forgotten what it had delivered, and a person may have moved it. What this
+// process settled itself over this connection is not read.
 //
-// The first proof of a floor takes several calls, each for a part of the log. Trim removes each
-// part that is proven, and a proof that failed resumes where it stopped.
-func (tr *Trimmer) prove(ctx context.Context, p Progress, by counter) (looked bool, err error) {
-	if by != tr.by || p.Floor < tr.trimmed { // a consumer that was made again begins at 0
-		tr.by, tr.before, tr.proven, tr.trimmed = by, p.Delivered, 0, 0
+// A long log takes several calls. Trim removes what each has found.
+func (tr *Trimmer) look(ctx context.Context, p Progress, over link) (looked bool, err error) {
+	if over != tr.over || p.Floor < tr.trimmed { // a consumer that was made again begins at 0
+		tr.over, tr.settled, tr.trimmed = over, 0, 0
 	}
-	due := tr.stranded.Load() != 0 || p.Past() > p.Floor
-	switch now := tr.ledger.time.Now(); {
-	case p.Floor == 0 && !due:
-		return false, nil
-	case tr.proven == 0 && p.Floor > 0, due && age(tr.lookedAt, now) > lookAgain:
-		tr.proven = 0
-	case tr.stranded.Load() != 0 || tr.proven >= min(p.Floor, tr.before):
+	again := age(tr.lookedAt, tr.ledger.time.Now()) > lookAgain
+	if tr.stranded.Load() != 0 && !again {
 		return false, nil
 	}
-	for next := tr.proven + 1; ; {
-		m, end, err := tr.lookFrom(ctx, next, p.Past(), tr.finish)
-		switch {
-		case err != nil:
+	if tr.settled < p.Floor {
+		m, seen, over, read, err := tr.lookFrom(ctx, tr.settled+1, p.Floor, tr.finish)
+		if err != nil {
 			return false, err
-		case m != nil || end >= p.Past():
-			tr.proven, tr.lookedAt = p.Floor, tr.ledger.time.Now()
+		}
+		if m != nil {
+			tr.settled = m.Seq - 1
 			tr.tellStranded(m)
 			return true, nil
 		}
-		tr.proven, next = min(end, p.Floor), end+1
-		if !due {
+		if tr.settled, looked = seen, read; !over {
+			return looked, nil
+		}
+	}
+	if tr.stranded.Load() == 0 && (p.Past() == p.Floor || !again) {
+		return looked, nil
+	}
+	for next := p.Floor + 1; ; { // what nobody holds, and the broker counts as delivered
+		m, seen, over, _, err := tr.lookFrom(ctx, next, p.Past(), tr.finish)
+		if err != nil {
+			return looked, err
+		}
+		if m != nil || over {
+			tr.tellStranded(m)
 			return true, nil
 		}
+		next = seen + 1
 	}
 }
 
@@ -214,50 +215,60 @@ func (tr *Trimmer) FirstStranded(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	for next := uint64(1); ; {
-		m, end, err := tr.lookFrom(ctx, next, p.Past(), tr.done)
-		if m != nil || err != nil || end >= p.Past() {
+		m, seen, over, _, err := tr.lookFrom(ctx, next, p.Past(), tr.done)
+		if m != nil || err != nil || over {
 			return m, err
 		}
-		next = end + 1
+		next = seen + 1
 	}
 }
 
-// look reports whether nothing is left to do about a stored intent that the broker counts as
+// judge reports whether nothing is left to do about a stored intent that the broker counts as
 // acknowledged.
-type look func(ctx context.Context, m *Message, last LastWord) (bool, error)
+type judge func(ctx context.Context, m *Message, last LastWord) (bool, error)
 
 // lookFrom looks at the first ProveAtOnce of the intents from one sequence to another. It returns
-// the first that is stranded; nil = none is, up to end.
-func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64, done look) (m *Message, end uint64, err error) {
-	var page []*Message
-	var tokens []string
-	for end = next - 1; len(page) < tr.ledger.cfg.ProveAtOnce && end < last; {
-		m, err := tr.ledger.store.IntentAfter(ctx, end+1)
-		if err != nil {
-			return nil, 0, err
-		}
-		if m == nil || m.Seq > last {
-			end = last
-			break
-		}
-		end, page, tokens = m.Seq, append(page, m), append(tokens, tr.ledger.filedToken(m))
+// the first that is stranded; nil = none is, up to seen, which is stored, or was until this process
+// removed it. That nothing is stored behind seen is not proven (R2). over says that there was nothing
+// more to look at, and read that it asked the broker.
+func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64, done judge) (m *Message, seen uint64, over, read bool, err error) {
+	own := func(seq uint64) bool { return tr.acked.has(seq, tr.ledger.link()) }
+	for seen = next - 1; seen < last && own(seen+1); {
+		seen++
 	}
-	if len(page) == 0 {
-		return nil, end, nil
+	if seen >= last {
+		return nil, seen, true, false, nil
+	}
+	most := tr.ledger.cfg.ProveAtOnce
+	page, err := tr.ledger.store.IntentsFrom(ctx, seen+1, most)
+	if err != nil {
+		return nil, 0, false, true, err
+	}
+	over = len(page) == 0
+	if later := slices.IndexFunc(page, func(m *Message) bool { return m.Seq > last }); later >= 0 {
+		page, over, seen = page[:later], true, last
+	} else if !over {
+		seen = page[len(page)-1].Seq
+		over = seen == last
+	}
+	page = slices.DeleteFunc(page, func(m *Message) bool { return own(m.Seq) })
+	tokens := make([]string, len(page))
+	for i, m := range page {
+		tokens[i] = tr.ledger.filedToken(m)
 	}
 	words, err := tr.ledger.readLastWords(ctx, tokens)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, true, err
 	}
-	over := make([]bool, len(page))
+	finished := make([]bool, len(page))
 	err = tr.ledger.time.Each(len(page), trimAtOnce, func(i int) (err error) {
-		over[i], err = done(ctx, page[i], words[i])
+		finished[i], err = done(ctx, page[i], words[i])
 		return err
 	})
-	if i := slices.Index(over, false); i >= 0 {
-		return page[i], end, err
+	if i := slices.Index(finished, false); i >= 0 {
+		return page[i], seen, over, true, err
 	}
-	return nil, end, err
+	return nil, seen, over, true, err
 }
 
 // finish looks, and removes the letter that an accepted order, or a person's word, has left: no
@@ -308,6 +319,7 @@ func (tr *Trimmer) Stranded(ctx context.Context, seq uint64) (bool, error) {
 
 // tellStranded notes an intent that keeps the log from being trimmed; nil = there is none.
 func (tr *Trimmer) tellStranded(m *Message) {
+	tr.lookedAt = tr.ledger.time.Now()
 	if m == nil {
 		tr.stranded.Store(0)
 		return

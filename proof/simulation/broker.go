@@ -41,6 +41,7 @@ type broker struct {
 	term     int             // of that leader
 	next     uint64          // the next sequence to deliver for the first time
 	acked    map[uint64]bool // stored intents that were acknowledged
+	misled   time.Duration   // until then the consumer's floor is wrong
 	passed   map[uint64]bool // those of them that a broker only counts so, because it forgot their delivery
 	trimmers []idler         // wait until an intent is acknowledged
 	pending  map[uint64]*handed

@@ -92,9 +92,12 @@ const (
 	Leftover
 	// Time: of two copies, the one with the earlier time counts as the older one (a part of R6).
 	Time
+	// Trust: a trim takes what the consumer counts as acknowledged, and reads no record (a part of
+	// R14).
+	Trust
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time", "trust"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -119,7 +122,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a worker posts what it knows to be cancelled",
 	"under park, a first delivery is posted without a note, with replicas, too",
 	"a trim leaves the letter of an accepted order whose delivery the broker forgot",
-	"of two copies of an order's intents, the one with the earlier time counts as the older one"}
+	"of two copies of an order's intents, the one with the earlier time counts as the older one",
+	"a trim takes what the consumer counts as acknowledged, and reads no record"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -134,7 +138,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Time)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Time, Trust)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -180,6 +184,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.PurgeBlocked
 	case Floor:
 		return settle.TrimOneTooMany
+	case Trust:
+		return settle.TrustFloor
 	case Certain:
 		return settle.TrimDelivered
 	case Withdrawn:

@@ -37,10 +37,11 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Moved:     {"2", oracle.Moved},
 	Kept:      {"262", oracle.True},
 	Purge:     {"2219", oracle.Moved},
-	Floor:     {"4", oracle.OneOutcome},
+	Floor:     {"3", oracle.OneOutcome},
 	Certain:   {"3", oracle.OneOutcome},
 	Withdrawn: {"101", oracle.Cancelled},
 	Leftover:  {"640501", oracle.Letters},
+	Trust:     {"10", oracle.OneOutcome},
 	Time:      {"12", oracle.AckLast},
 }
 

@@ -47,6 +47,7 @@ type plan struct {
 	Attentive                            int // persons that come back to an order
 	StampPlaces                          int // that the clocks which stamp jump to; 0 = they go right
 	StampPeriod                          time.Duration
+	FloorMoves                           int // how often the consumer's floor is moved by hand
 	BrokerClocks                         int // how often the clock of one of the broker's servers is set
 	FreezeBeforePost, FreezeAfterPost    float64
 	Misread                              float64 // share of acceptances that a wrong rule calls refusals
@@ -98,6 +99,7 @@ func drawPlan(e *engine) plan {
 		}
 	})
 	e.in(streamOf(ofTrouble, troubleBrokerClocks, 0xff, 0), func() { p.BrokerClocks = count(0.5, 6) })
+	e.in(streamOf(ofTrouble, troubleFloor, 0xff, 0), func() { p.FloorMoves = count(0.2, 3) })
 	if e.schedule.Corrections {
 		p.focusOnCorrections(e)
 	}

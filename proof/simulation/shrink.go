@@ -64,7 +64,7 @@ var lowered = [...]struct {
 	{"Crashes", []float64{0, 1}}, {"Freezes", []float64{0, 1}}, {"Cuts", []float64{0, 1}}, {"BrokerKills", []float64{0, 1}}, {"FullDisks", []float64{0, 1}},
 	{"Partitions", []float64{0, 1}}, {"SleptThrough", []float64{0, 1}}, {"Drains", []float64{0, 1}}, {"StepCrashes", []float64{0, 1}},
 	{"StepFreezes", []float64{0, 1}}, {"Stalls", []float64{0, 1}}, {"LeaderChanges", []float64{0, 1}}, {"BatchChanges", []float64{0, 1}},
-	{"ClockJumps", []float64{0, 1}}, {"Suspends", []float64{0, 1}}, {"BrokerClocks", []float64{0, 1, 2}}, {"Pages", []float64{0, 1}},
+	{"ClockJumps", []float64{0, 1}}, {"Suspends", []float64{0, 1}}, {"BrokerClocks", []float64{0, 1, 2}}, {"FloorMoves", []float64{0, 1}}, {"Pages", []float64{0, 1}},
 	{"ConsumerChanges", []float64{0, 1, 2}}, {"Corrections", []float64{1, 2, 3}}, {"Attentive", []float64{0, 1}},
 	{"FreezeBeforePost", []float64{0}}, {"FreezeAfterPost", []float64{0}}, {"Misread", []float64{0}},
 	{"Slow", []float64{0}}, {"LossRequest", []float64{0}}, {"LossAnswer", []float64{0}}, {"GateBusy", []float64{0}}, {"CallBack", []float64{0}},

@@ -55,12 +55,13 @@ const (
 	FaultConsumerLeader
 	FaultMisread
 	FaultBrokerClock
+	FaultFloor
 	FaultAPI  // apiUnreachable
 	lastFault = FaultAPI + Fault(apiIsSlow-apiUnreachable)
 )
 
 var faultNames = [...]string{"none", "request lost", "answer lost", "slow message", "slow gate", "refusal called back", "crash", "freeze", "suspend", "connection lost",
-	"partition", "drain", "clock jump", "broker killed", "broker forgets", "follower lags", "disk full", "leader stops", "no leader", "stale page", "consumer's leader changes", "acceptance misread", "broker's clock set",
+	"partition", "drain", "clock jump", "broker killed", "broker forgets", "follower lags", "disk full", "leader stops", "no leader", "stale page", "consumer's leader changes", "acceptance misread", "broker's clock set", "consumer edited",
 	"API unreachable", "API throttles", "API denies", "API fails", "API creates and fails", "API refuses", "API proves nothing", "API request lost", "API answer lost", "API slow"}
 
 // String returns the fault's name.

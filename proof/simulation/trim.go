@@ -12,7 +12,7 @@ import (
 // trims reports whether what is acknowledged stays in the log until a worker trims it
 // (R14). It leaves at once in schedules and with mutations that came before that.
 func (w *world) trims() bool {
-	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain || w.mutation == Leftover)
+	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain || w.mutation == Leftover || w.mutation == Trust)
 }
 
 // trim models the pool's trimming, without its lease: every worker trims.
@@ -85,6 +85,9 @@ func (b *broker) passesOver(seq uint64) bool {
 
 // floor returns the sequence up to which nothing is left to be acknowledged.
 func (b *broker) floor() uint64 {
+	if b.w.e.at < b.misled {
+		return b.seq
+	}
 	floor := b.next - 1
 	for seq := range b.intents {
 		if !b.acked[seq] {
@@ -92,6 +95,15 @@ func (b *broker) floor() uint64 {
 		}
 	}
 	return floor
+}
+
+// moveFloor lets an administrator edit the workers' consumer, and set it back as the worker advises:
+// meanwhile its floor passes over intents that nobody was given.
+func (b *broker) moveFloor(d time.Duration) {
+	b.w.faults++
+	b.w.e.reached.strike(FaultFloor, b.w.busiest())
+	b.w.e.trace.say(b.w.e, "broker", "consumer edited", "", "for %s", d)
+	b.misled = b.w.e.at + d
 }
 
 // noneAgain reports whether the broker says that no intent waits to be delivered again.
@@ -102,22 +114,27 @@ func (b *broker) noneAgain() bool {
 func (s store) Progress(context.Context) (p settle.Progress, err error) {
 	err = s.askConsumer(func() {
 		b := s.w.broker
-		p = settle.Progress{Floor: b.floor(), Delivered: b.next - 1, NoneHeld: len(b.pending) == 0, NoneAgain: b.noneAgain()}
+		p = settle.Progress{Floor: b.floor(), Delivered: max(b.next-1, b.floor()), NoneHeld: len(b.pending) == 0, NoneAgain: b.noneAgain()}
 	})
 	return p, err
 }
 
-func (s store) IntentAfter(_ context.Context, seq uint64) (m *settle.Message, err error) {
+func (s store) IntentsFrom(_ context.Context, seq uint64, most int) (page []*settle.Message, err error) {
 	b := s.w.broker
-	err = s.read(inIntents, StepLookup, func() bool { return false }, func() {
+	s.at(StepLookup)
+	err = s.h.ask(func() reaction {
+		r := b.reads(inIntents, StepLookup)
+		if r == answersNone {
+			return isSilent // a server that stops does not complete a batch
+		}
 		for _, at := range sortedKeys(b.intents) {
-			if at >= seq {
-				m = b.intents[at].msg
-				return
+			if r == answers && at >= seq && len(page) < most {
+				page = append(page, b.intents[at].msg)
 			}
 		}
+		return r
 	})
-	return m, err
+	return page, err
 }
 
 func (s store) PurgeIntents(_ context.Context, upTo uint64) error {

@@ -92,6 +92,9 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if m != None && m != Kept {
 		w.cfg.Misread = 0 // the mutations are known to be noticed without it
 	}
+	if m != None && m != Trust {
+		w.cfg.FloorMoves = 0
+	}
 	if m != None && m != Time {
 		w.cfg.BrokerClocks = 0 // likewise
 	}
@@ -235,6 +238,9 @@ const troubleStamps = 101
 // troubleBrokerClocks numbers the streams of how the broker's clocks are set.
 const troubleBrokerClocks = 102
 
+// troubleFloor numbers the streams of edits of the workers' consumer.
+const troubleFloor = 103
+
 // trouble schedules what goes wrong. Each fault has a stream of its own.
 func (w *world) trouble() {
 	c, e := &w.cfg, w.e
@@ -314,5 +320,6 @@ func (w *world) trouble() {
 		}
 		w.broker.setClock(e.rng.IntN(servers), w.drawStep())
 	})
+	numbered(troubleFloor, c.FloorMoves, func() { w.broker.moveFloor(e.between(100*time.Millisecond, 5*time.Second)) })
 	numbered(troubleConsumer, c.ConsumerChanges, func() { w.broker.changeConsumer(w.drawChange()) })
 }
