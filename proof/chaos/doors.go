@@ -168,7 +168,7 @@ func (r *rig) post(ctx context.Context, enough <-chan struct{}) error {
 func (r *rig) bring(ctx context.Context, client *http.Client, i int) error {
 	no := fmt.Sprintf("H%d-%06d", r.o.seed, i)
 	in := r.intent(i) // with the lane, the time and the deadline of its like over NATS
-	in.OrderNo, in.ID, in.Batch = no, "local:chaos-"+no, "chaos-http"
+	in.OrderNo, in.ID, in.Batch = no, "local:chaos-"+no, producerBatch+"-http"
 	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"chaos-" + no}, "Order-Batch": {in.Batch}}
 	if in.Lane != "" {
 		header.Set("Order-Lane", in.Lane)
@@ -179,7 +179,7 @@ func (r *rig) bring(ctx context.Context, client *http.Client, i int) error {
 	if !in.Deadline.IsZero() {
 		header.Set("Order-Deadline", in.Deadline.UTC().Format(time.RFC3339Nano))
 	}
-	body := fmt.Sprintf(`{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)
+	body := string(orderBody(no, i))
 	r.intents.publish(no, in.ID)
 	for {
 		status, said, err := postOnce(ctx, client, r.doors.url+"/v1/orders", header, body)

@@ -30,6 +30,8 @@ type confirmation struct {
 	At time.Time
 	// Must is the only right outcome; OutcomeNone = any is right.
 	Must order.Outcome
+	// Corrections counts the later submissions of the order that were confirmed.
+	Corrections int
 }
 
 func newIntents() *intents {
@@ -75,7 +77,7 @@ func (i *intents) confirm(must order.Outcome, orderNos ...string) {
 	now := time.Now()
 	for _, no := range orderNos {
 		if _, before := i.confirmed[no]; !before {
-			i.confirmed[no] = confirmation{now, must}
+			i.confirmed[no] = confirmation{At: now, Must: must}
 			i.history.now(oracle.Event{Kind: oracle.Stored, OrderNo: no})
 		}
 	}
@@ -159,12 +161,18 @@ func (r *rig) publish(ctx context.Context, q *queue.Queue, open []settle.Intent)
 	return append(again, open[n:]...)
 }
 
+// producerBatch begins the names of the producers' imports.
+const producerBatch = "chaos"
+
+func orderBody(no string, i int) []byte {
+	return fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)
+}
+
 // intent returns the i-th order of the producer. One in a hundred has a deadline that
 // may pass. Some wait for their turn in one of two lanes, or for their time.
 func (r *rig) intent(i int) settle.Intent {
 	no := fmt.Sprintf("C%d-%06d", r.o.seed, i)
-	in := settle.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",
-		Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)}
+	in := settle.Intent{OrderNo: no, ID: "chaos:" + no, Batch: producerBatch, Body: orderBody(no, i)}
 	switch {
 	case r.o.scenario != "" || r.soaks:
 	case i%10 == 3, i%10 == 4:

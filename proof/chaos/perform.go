@@ -29,6 +29,8 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	go func() { produced <- r.produce(ctx, enough) }()
 	posted := make(chan error, 1)
 	go func() { posted <- r.post(ctx, enough) }()
+	corrected := make(chan error, 1)
+	go func() { corrected <- r.correct(ctx, enough) }()
 	commanded := make(chan error, 1)
 	go func() {
 		if r.o.commands {
@@ -41,7 +43,7 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	defer r.decideAll(ctx)()
 	if err := r.strikeAll(ctx, events, s, started); err != nil {
 		close(enough)
-		return s, errors.Join(err, <-produced, <-posted, <-commanded, <-uploaded)
+		return s, errors.Join(err, <-produced, <-posted, <-corrected, <-commanded, <-uploaded)
 	}
 	close(enough)
 	r.say("%d intents confirmed, %d orders created; healing", r.intents.count(), r.api.Ledger().OrdersCreated)
@@ -49,20 +51,26 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 		return s, err
 	}
 	defer r.confirming(ctx)()
-	if err := errors.Join(<-produced, <-posted, <-commanded, <-uploaded); err != nil {
-		return s, err
+	left := errors.Join(<-produced, <-posted, <-corrected, <-commanded, <-uploaded)
+	if left == nil {
+		left = r.untilQuiet(ctx)
 	}
-	err := r.untilQuiet(ctx)
-	if err != nil {
-		return s, err
+	if left != nil { // the books name the orders that are left
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return s, left
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
 	}
+	var err error
 	if s.BroughtBack, err = r.dropBroughtBack(ctx); err != nil {
 		return s, err
 	}
 	if r.o.commands {
 		r.command(ctx, always, "deadletter", "audit")
 	}
-	return s, r.balance(ctx, s, started)
+	return s, errors.Join(left, r.balance(ctx, s, started))
 }
 
 // strikeAll injects the faults of the schedule. It returns when every fault is healed

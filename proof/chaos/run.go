@@ -7,6 +7,7 @@
 //	proxy.go     the network between workers, brokers and API
 //	intents.go   the producers, and the intents confirmed to them
 //	doors.go, receiver.go  orders over HTTP, and webhooks
+//	corrections.go  orders that were refused are submitted again
 //	people.go, approved.go  two people at consoles, and what they approve
 //	commands.go  the programs for people, which must survive the faults
 //	summary.go   compares every confirmed intent with its outcome and the ledger
@@ -75,8 +76,9 @@ type options struct {
 
 const long = `chaos builds the programs, starts workers and brokers as processes of their own against the sandbox, and
 produces orders at a steady rate. Meanwhile faults come and go, several at once, as the seed deals them
-(--list-faults). Then everything is healed, and when the queue is empty every intent that was ever confirmed
-to a producer is compared with its outcome, and every outcome with what the sandbox really created.
+(--list-faults). Refused orders are submitted again. Then everything is healed, and when the queue is empty
+every intent that was ever confirmed to a producer is compared with its outcome, and every outcome with what
+the sandbox really created.
 
 Meanwhile orders come over HTTP, too (orderpost gateway), and a receiver that fails is told what became of each
 order (orderpost notify): at the end it must know every last outcome. People import files and wait for them, watch, list, export, replay and audit, by programs that must
@@ -235,9 +237,12 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go r.watch(watching)
-	s, err := r.carryOut(ctx)
-	if err != nil {
-		return errors.Join(err, r.lastWords())
+	s, failure := r.carryOut(ctx)
+	if failure != nil {
+		failure = errors.Join(failure, r.lastWords())
+		if s == nil || s.Books == nil {
+			return failure
+		}
 	}
 	if err := s.print(stdout, o.json); err != nil {
 		return err
@@ -246,11 +251,11 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if o.json {
 		told = stderr
 	}
-	err = o.found(told)
+	err := o.found(told)
 	if o.plant != "" {
-		return err // the run may rightly have lost orders
+		return errors.Join(failure, err) // the run may rightly have lost orders
 	}
-	return errors.Join(s.verdict(), err)
+	return errors.Join(failure, s.verdict(), err)
 }
 
 func (r *rig) carryOut(ctx context.Context) (*summary, error) {

@@ -30,7 +30,10 @@ type summary struct {
 
 	// Confirmed counts intents that the broker confirmed to a producer.
 	Confirmed int `json:"confirmed"`
-	// Lost counts those without an outcome, and accepted ones that do not exist.
+	// Corrections counts the later submissions of orders that were confirmed.
+	Corrections int `json:"corrections"`
+	// Lost counts those without an outcome, accepted ones that do not exist, and orders of which a
+	// correction has no outcome.
 	Lost int `json:"lost"`
 	// Doubled counts orders that were created more than once.
 	Doubled int `json:"doubled"`
@@ -177,11 +180,14 @@ func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*o
 	}
 	for no, c := range confirmed {
 		r := settled[no]
+		s.Corrections += c.Corrections
 		switch {
 		case r == nil, r.Outcome() == order.OutcomeNone:
 			s.lose(c, r, "%s: confirmed at %s, and has no outcome", no, c.At.UTC().Format(time.RFC3339Nano))
 		case r.Outcome() == order.OutcomeAccepted && created[no] == 0:
 			s.lose(c, r, "%s: accepted, and does not exist", no)
+		case c.Corrections > 0 && r.Settled <= c.Corrections:
+			s.lose(c, nil, "%s: %d submissions were confirmed, and %d have an outcome (%s, intent %s)", no, 1+c.Corrections, r.Settled, r.Word, r.IntentID)
 		case c.Must != order.OutcomeNone && r.Outcome() != c.Must && !inDoubtUnsent(r):
 			s.Unexplained++
 			s.Problem("%s: ended as %s instead of %s (%s)", no, r.Word, c.Must, r.Reason)
@@ -202,9 +208,15 @@ func inDoubtUnsent(r *order.Record) bool {
 	return r.Outcome() == order.OutcomeUnknown && r.Attempts == 0 && r.Unsure
 }
 
+// maxNamed is the largest number of lost orders that are named.
+const maxNamed = 20
+
 func (s *summary) lose(c confirmation, r *order.Record, format string, args ...any) {
 	s.Lost++
-	s.Problem(format, args...)
+	s.Balanced = false
+	if s.Lost <= maxNamed { // first, or the audit's offenders would leave them no place
+		s.Problems = slices.Insert(s.Problems, 0, fmt.Sprintf(format, args...))
+	}
 	until := time.Now()
 	if r != nil && r.Outcome() != order.OutcomeNone {
 		until = r.SettledAt
@@ -276,10 +288,10 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return nil
 	}
 	_, err := fmt.Fprintf(out, "%s broker, %s, %d workers, seed %d: %d faults in %.0f s (%d processes had ended by themselves)\n"+
-		"intents confirmed %d, lost %d, doubled %d, unexplained %d\n"+
+		"intents confirmed %d, corrections %d, lost %d, doubled %d, unexplained %d\n"+
 		"outcomes %v\nrequests to the API %d, orders created %d, created twice %d\n"+
 		"recorded as accepted but missing %d, created but not recorded %d, dead letters %d\nbalanced: %v\n",
-		s.Broker, s.Policy, s.Workers, s.Seed, s.injected(), s.Seconds, s.Revived, s.Confirmed, s.Lost, s.Doubled, s.Unexplained,
+		s.Broker, s.Policy, s.Workers, s.Seed, s.injected(), s.Seconds, s.Revived, s.Confirmed, s.Corrections, s.Lost, s.Doubled, s.Unexplained,
 		s.Outcomes, s.Requests, s.CreatedOnce+s.CreatedTwice, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Balanced)
 	if d := s.Doors; d != nil {
 		_, _ = fmt.Fprintf(out, "orders over HTTP %d, webhooks taken %d, not told as they ended %d\n", d.Posted, d.Events, s.Untold)

@@ -113,6 +113,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		}, 0, 0, 1, "A-3: ended as cancelled instead of invalid"},
 		"an outcome of nobody's": {func(_ *queue.Queue, in *intents, _ func(string)) { delete(in.confirmed, "A-3") },
 			0, 0, 1, `"A-3": has the outcome cancelled`},
+		"a correction without an outcome": {func(_ *queue.Queue, in *intents, _ func(string)) { in.corrected("A-1") },
+			1, 0, 0, "A-1: 2 submissions were confirmed, and 1 have an outcome (cancelled, intent A-1)"},
 		"an intent that nobody settles": {func(q *queue.Queue, in *intents, _ func(string)) {
 			_, err := q.Producer.Publish(context.Background(), settle.Intent{OrderNo: "A-5", ID: "A-5", Body: []byte(`{"order_no":"A-5","timeout":60}`)})
 			require.NoError(t, err)
