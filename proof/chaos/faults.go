@@ -34,6 +34,7 @@ type heal func(ctx context.Context) error
 const (
 	doorsPart     = "doors"
 	approvalsPart = "approvals"
+	clocksPart    = "clocks"
 )
 
 // The brokers of a run.
@@ -53,6 +54,7 @@ func faults() []fault {
 	all = append(all, hostileFaults()...)
 	all = append(all, doorFaults()...)
 	all = append(all, peopleFaults()...)
+	all = append(all, clockFaults()...)
 	return append(all,
 		fault{name: "hostile-producer", what: "intents that can never be sent: huge, garbage, 10,000 headers, wrong subjects, two names, numbers that do not fit",
 			weight: 2, most: time.Second, inject: hostileProducer},

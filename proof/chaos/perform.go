@@ -24,6 +24,11 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	events := plan(r.o.seed, r.o.chosen, r.o.length(), r.o.gap)
 	r.say("%d faults in %s, seed %d", len(events), r.o.length(), r.o.seed)
 
+	stop, err := r.watchTimes(ctx, s)
+	defer func() { stop() }()
+	if err != nil {
+		return s, err
+	}
 	enough := make(chan struct{})
 	produced := make(chan error, 1)
 	go func() { produced <- r.produce(ctx, enough) }()
@@ -63,7 +68,7 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 	}
-	var err error
+	stop()
 	if s.BroughtBack, err = r.dropBroughtBack(ctx); err != nil {
 		return s, err
 	}

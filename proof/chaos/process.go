@@ -23,8 +23,9 @@ type process struct {
 	env  []string
 	log  string
 
-	history *history // may be nil
-	broker  bool     // it runs a broker
+	clock   *wallClock // with --clocks; nil = the machine's
+	history *history   // may be nil
+	broker  bool       // it runs a broker
 
 	mu     sync.Mutex
 	runs   []lifetime
@@ -169,10 +170,10 @@ func (p *process) lastLines(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n  ")
 }
 
-// build compiles a program into dir.
-func build(ctx context.Context, dir, name, pkg, tags string) (string, error) {
+// build compiles a program into dir. overlay is a file for go build -overlay; "" = none.
+func build(ctx context.Context, dir, name, pkg, tags, overlay string) (string, error) {
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-overlay", overlay, "-o", path, pkg)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}

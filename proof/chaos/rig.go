@@ -141,8 +141,14 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 	if r.o.plant != "" {
 		tags = "planted"
 	}
+	overlay := ""
+	if r.o.clocks {
+		if overlay, err = clockOverlay(ctx, r.dir); err != nil {
+			return err
+		}
+	}
 	r.bin = make(map[string]string)
-	if r.bin["orderpost"], err = build(ctx, r.dir, "orderpost", "orderpost/cmd/orderpost", tags); err != nil {
+	if r.bin["orderpost"], err = build(ctx, r.dir, "orderpost", "orderpost/cmd/orderpost", tags, overlay); err != nil {
 		return err
 	}
 	for _, name := range []string{"worker", "enqueue", "deadletter"} {
@@ -156,7 +162,7 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 	case r.o.server != "":
 		r.bin["nats-server"] = r.o.server
 	default:
-		r.bin["nats-server"], err = build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2", "")
+		r.bin["nats-server"], err = build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2", "", overlay)
 	}
 	return err
 }
@@ -242,6 +248,9 @@ func (r *rig) startBrokers() (err error) {
 		}
 		node := &process{name: name, history: r.history, broker: true, path: r.bin["nats-server"], args: []string{"-c", conf}, log: filepath.Join(r.dir, name+".log")}
 		r.nodes = append(r.nodes, node)
+		if err := r.giveClock(node); err != nil {
+			return err
+		}
 		if err := node.start(); err != nil {
 			return err
 		}
@@ -284,6 +293,9 @@ func (r *rig) startWorkers(ctx context.Context) error {
 				return err
 			}
 			m.env = append(m.env, "ORDERPOST_NATS_URL="+urls)
+		}
+		if err := r.giveClock(m.process); err != nil {
+			return err
 		}
 		if err := m.start(); err != nil {
 			return err

@@ -9,6 +9,7 @@
 //	doors.go, receiver.go  orders over HTTP, and webhooks
 //	corrections.go  orders that were refused are submitted again
 //	people.go, approved.go  two people at consoles, and what they approve
+//	clock.go     wall clocks that can be set while a process runs
 //	commands.go  the programs for people, which must survive the faults
 //	summary.go   compares every confirmed intent with its outcome and the ledger
 //	history.go   what happened, as JSON lines, judged by proof/oracle (judge.go)
@@ -64,6 +65,7 @@ type options struct {
 	bitRot    bool
 	doors     bool
 	approvals bool
+	clocks    bool
 	tls       bool
 	timeout   time.Duration
 	history   string
@@ -120,6 +122,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
 	f.BoolVar(&o.hostile, "hostile", false, "also the faults of hostile hands: giant intents, a disk that fills, answers about other orders")
 	f.BoolVar(&o.bitRot, "bit-rot", false, "also damage the files of one of three servers now and then, see that the fleet notices, and mend it as the runbook says")
+	f.BoolVar(&o.clocks, "clocks", false, "also the faults of clocks: brokers and workers, built with a patched package time, whose wall clocks step and differ")
 	f.BoolVar(&o.tls, "tls", false, "the sandbox speaks TLS, so that the faults between workers and API strike handshakes and records")
 	f.BoolVar(&o.list, "list-faults", false, "list the faults and end")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
@@ -173,6 +176,9 @@ func (o *options) validate() error {
 	if o.approvals && (o.broker == embeddedBroker || o.scenario != "") {
 		bad("--approvals: needs --broker external or cluster, and no --scenario: the consoles have data folders of their own")
 	}
+	if o.clocks && (o.server != "" || o.history != "" || o.scenario != "") {
+		bad("--clocks: not with --nats-server, which it must build itself, nor with --history, whose times are those of the clocks that it sets wrong, nor with --scenario")
+	}
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
@@ -186,6 +192,9 @@ func (o *options) validate() error {
 	}
 	if o.approvals {
 		parts = append(parts, approvalsPart)
+	}
+	if o.clocks {
+		parts = append(parts, clocksPart)
 	}
 	if o.chosen, err = chosen(o.faults, o.broker, o.hostile, parts...); err != nil {
 		bad("%w", err)
@@ -279,6 +288,9 @@ func (s *summary) verdict() error {
 	}
 	if d := s.Doors; d != nil && (d.Posted == 0 || d.Events == 0) {
 		return fmt.Errorf("%d orders came over HTTP, %d events reached the receiver: this run shows nothing of the doors", d.Posted, d.Events)
+	}
+	if err := s.clocksShown(); err != nil {
+		return err
 	}
 	if !s.Balanced {
 		return errors.New("the books do not balance")

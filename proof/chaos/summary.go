@@ -49,6 +49,8 @@ type summary struct {
 	Rot *rotTally `json:"bit_rot,omitempty"`
 	// Approvals counts what two people decided; nil = the run had none.
 	Approvals *approvalTally `json:"approvals,omitempty"`
+	// StoredTimes says how often stored times went back, with --clocks.
+	StoredTimes []*storedTimes `json:"stored_times,omitempty"`
 	// BroughtBack counts dead letters that the broker had removed and brought back. Only a
 	// history tells of removals.
 	BroughtBack int `json:"letters_brought_back,omitempty"`
@@ -303,6 +305,9 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	if a := s.Approvals; a != nil {
 		_, _ = fmt.Fprintf(out, "uploads approved %d, refused %d, waiting %d; decisions answered %d, cut off %d; orders created of what two people agreed to %d; contradictions %d\n",
 			a.Approved, a.Refused, a.Waiting, a.Answered, a.CutOff, a.Covered, a.Wrong)
+	}
+	for _, t := range s.StoredTimes {
+		_, _ = fmt.Fprintf(out, "stored times of %s that went back: %d, by at most %s\n", t.Stream, t.Back, t.Most)
 	}
 	if s.BroughtBack > 0 {
 		_, _ = fmt.Fprintf(out, "dead letters that the broker brought back after it had removed them: %d\n", s.BroughtBack)
