@@ -53,7 +53,7 @@ type Env struct {
 func Run(ctx context.Context, cfg Config, env Env) error {
 	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
 	log := env.Log
-	tuneMemory(cfg.Submit.Concurrency)
+	tuneMemory()
 	view, err := startOperations(ctx, cfg, &env)
 	if err != nil {
 		return err
