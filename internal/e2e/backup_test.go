@@ -279,3 +279,30 @@ func TestABucketThatIsRestoredAlone(t *testing.T) {
 	b.requireOnce(3)
 	require.Equal(t, program.ExitDone, b.worker.end())
 }
+
+// What JetStream cannot unset on a stream is unset when the stream is restored from a backup,
+// as docs/runbook.md says.
+func TestASealedStreamIsRestoredWithAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	b := newBackedUp(t, nil)
+	b.do(enqueue.Run, "producer", rows(t, "A", 3), "--wait")
+	require.Equal(t, program.ExitDone, b.worker.end())
+	nc := b.connect(t, "admin")
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORDERS_RESULTS")
+	require.NoError(t, err)
+	want := stream.CachedInfo().Config
+	sealed := want
+	sealed.Sealed = true
+	_, err = js.UpdateStream(t.Context(), sealed)
+	require.NoError(t, err)
+	saved := backup(t, nc, "ORDERS_RESULTS")
+	saved.Config, err = json.Marshal(want)
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
+	restore(t, nc, "ORDERS_RESULTS", saved)
+	b.worker = startWorker(t, b.as("worker", b.settings))
+	b.do(enqueue.Run, "producer", rows(t, "B", 3), "--wait")
+	require.Contains(t, b.do(enqueue.Run, "operator", "order", "A-0"), "accepted")
+}

@@ -34,6 +34,9 @@ var natsCommands = map[string][]string{
 	"nats stream backup ORDERS_JOURNAL":            {"$JS.API.STREAM.INFO.ORDERS_JOURNAL"},
 	"nats stream edit ORDERS_JOURNAL":              {"$JS.API.STREAM.INFO.ORDERS_JOURNAL"},
 	"nats stream backup ORDERS_WAITING":            {"$JS.API.STREAM.INFO.ORDERS_WAITING"},
+	"nats stream info ORDERS_WAITING":              {"$JS.API.STREAM.INFO.ORDERS_WAITING"}, // the rest is in TestASealedStreamIsRestoredWithAnotherConfiguration
+	"nats stream rm ORDERS_WAITING":                {"$JS.API.STREAM.INFO.ORDERS_WAITING"},
+	"nats stream restore backup/ORDERS_WAITING":    {"$JS.API.INFO"},
 	"nats stream backup KV_ORDERPOST":              {"$JS.API.STREAM.INFO.KV_ORDERPOST"},
 	"nats stream restore backup/KV_ORDERPOST":      {"$JS.API.INFO"},
 	"nats stream restore backup/ORDERS":            {"$JS.API.INFO"},

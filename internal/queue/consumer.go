@@ -76,8 +76,13 @@ func (tp *Topology) ensureConsumer(ctx context.Context) (ackWait time.Duration, 
 	}
 }
 
-// unusableConsumer says why a consumer does not hand out every intent until it is
-// acknowledged; "" = it does. A damaged disk or a person may have changed it.
+// minWaiting is how many pulls of all workers together may wait at the consumer at least:
+// JetStream's default.
+const minWaiting = 512
+
+// unusableConsumer says why a consumer does not hand out every intent at once until it is
+// acknowledged, or forgets that it did; "" = none of that. A damaged disk or a person may have changed it.
+// The broker changes none of it on an existing consumer but the filter.
 func unusableConsumer(have jetstream.ConsumerConfig) string {
 	switch {
 	case have.DeliverPolicy != jetstream.DeliverAllPolicy:
@@ -85,7 +90,13 @@ func unusableConsumer(have jetstream.ConsumerConfig) string {
 	case have.AckPolicy != jetstream.AckExplicitPolicy:
 		return fmt.Sprintf("its ack policy is %v, wanted %v", have.AckPolicy, jetstream.AckExplicitPolicy)
 	case have.FilterSubject != "" || len(have.FilterSubjects) > 0:
-		return fmt.Sprintf("it has the filter %s, wanted none", strings.Join(append(have.FilterSubjects, have.FilterSubject), " "))
+		return fmt.Sprintf("it has the filter %s, wanted none", strings.TrimSpace(strings.Join(append(have.FilterSubjects, have.FilterSubject), " ")))
+	case have.ReplayPolicy != jetstream.ReplayInstantPolicy:
+		return fmt.Sprintf("its replay policy is %v, wanted %v", have.ReplayPolicy, jetstream.ReplayInstantPolicy)
+	case have.MemoryStorage: // after a restart of the broker, what it had delivered would count as possibly posted
+		return "it is in memory, wanted on file"
+	case have.MaxWaiting > 0 && have.MaxWaiting < minWaiting:
+		return fmt.Sprintf("its max_waiting is %d, wanted at least %d", have.MaxWaiting, minWaiting)
 	}
 	return ""
 }
@@ -136,8 +147,7 @@ func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerCo
 	if have.Replicas == 0 || have.Replicas > want.Replicas { // a worker's default must not remove replicas
 		want.Replicas = have.Replicas
 	}
-	same := have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas &&
-		!givesAway(have) && !have.HeadersOnly
+	same := have.AckWait == want.AckWait && have.Replicas == want.Replicas && len(compareConsumer(have, want)) == 0
 	if !tp.conn.cfg.Worker || same {
 		return have.AckWait, nil
 	}
@@ -149,22 +159,57 @@ func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerCo
 	return want.AckWait, tp.putConsumer(ctx, want, tp.conn.js.CreateOrUpdateConsumer)
 }
 
-// givesAway reports whether a consumer gives up an intent after some deliveries, or delivers it
-// again before AckWait is over, on which claims rely (R7).
-func givesAway(have jetstream.ConsumerConfig) bool {
-	return have.MaxDeliver != -1 || len(have.BackOff) > 0
+// compareConsumer returns in what a consumer differs that a running worker sets back: it would
+// give up an intent (max_deliver), deliver it before AckWait is over, on which claims rely (backoff, R7), leave out
+// bodies, refuse what workers ask for or hand out less of it, or be gone after a pause. AckWait and replicas are
+// compared by themselves.
+func compareConsumer(have, want jetstream.ConsumerConfig) (diffs []Difference) {
+	check := func(field string, h, w any) {
+		if fmt.Sprint(h) != fmt.Sprint(w) {
+			diffs = append(diffs, Difference{field, h, w})
+		}
+	}
+	check("max_deliver", have.MaxDeliver, want.MaxDeliver)
+	check("backoff", have.BackOff, want.BackOff)
+	check("headers_only", have.HeadersOnly, want.HeadersOnly)
+	check("max_ack_pending", have.MaxAckPending, want.MaxAckPending)
+	if have.MaxRequestBatch < pullMost { // a server's own limit may be higher
+		check("max_batch", have.MaxRequestBatch, want.MaxRequestBatch)
+	}
+	check("max_expires", have.MaxRequestExpires, want.MaxRequestExpires)
+	check("max_bytes", have.MaxRequestMaxBytes, want.MaxRequestMaxBytes)
+	check("inactive_threshold", have.InactiveThreshold, want.InactiveThreshold)
+	check("priority_groups", have.PriorityGroups, want.PriorityGroups)
+	return diffs
 }
 
-// KeepConsumer sets back what a person changed of the workers' consumer so that it gives away
-// intents (max_deliver, backoff). Workers run, so it leaves the rest, AckWait included.
-func (tp *Topology) KeepConsumer(ctx context.Context) error {
+// setBackConsumer sets back what compareConsumer names. Workers run, so it leaves the rest,
+// AckWait included.
+func (tp *Topology) setBackConsumer(ctx context.Context) error {
 	c, err := tp.readConsumer(ctx)
 	if err != nil {
 		return err
 	}
-	want := c.CachedInfo().Config
-	want.MaxDeliver, want.BackOff = -1, nil
-	return tp.putConsumer(ctx, want, tp.conn.js.UpdateConsumer)
+	have, want := c.CachedInfo().Config, tp.consumerConfig()
+	have.MaxDeliver, have.BackOff, have.HeadersOnly, have.MaxAckPending = want.MaxDeliver, want.BackOff, want.HeadersOnly, want.MaxAckPending
+	have.MaxRequestBatch, have.MaxRequestExpires, have.MaxRequestMaxBytes = want.MaxRequestBatch, want.MaxRequestExpires, want.MaxRequestMaxBytes
+	have.InactiveThreshold = want.InactiveThreshold
+	have.PriorityGroups, have.PriorityPolicy, have.PinnedTTL = want.PriorityGroups, want.PriorityPolicy, want.PinnedTTL
+	if err = tp.putConsumer(ctx, have, tp.conn.js.UpdateConsumer); err != nil {
+		return err
+	}
+	if c, err = tp.readConsumer(ctx); err != nil {
+		return err
+	}
+	return stays(compareConsumer(c.CachedInfo().Config, want))
+}
+
+// stays returns an error that names what the broker did not change.
+func stays(diffs []Difference) error {
+	if len(diffs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the broker keeps that %s; look at the limits of the server and the account", strings.Join(describe(diffs), "; "))
 }
 
 // mayChangeAckWait returns nil once no other worker relies on the consumer's AckWait. A

@@ -220,18 +220,36 @@ func (tp *Topology) checkStream(ctx context.Context, stream jetstream.Stream, sp
 // updateStream changes an existing stream where that is safe.
 func (tp *Topology) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
 	tp.conn.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
-	if have.Metadata[roomKey] == "" {
-		have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
+	for _, d := range safe {
+		switch d.Field {
+		case "max_msgs":
+			have.MaxMsgs = want.MaxMsgs
+		case "max_bytes":
+			have.MaxBytes = want.MaxBytes
+		case "max_msg_size":
+			have.MaxMsgSize = want.MaxMsgSize
+		case "num_replicas":
+			have.Replicas = want.Replicas
+		case "deny_purge":
+			have.DenyPurge = want.DenyPurge
+		case "allow_rollup_hdrs":
+			have.AllowRollup = want.AllowRollup
+		case "subject_delete_marker_ttl":
+			have.SubjectDeleteMarkerTTL = want.SubjectDeleteMarkerTTL
+		case "consumer_limits":
+			have.ConsumerLimits = want.ConsumerLimits
+		case "description":
+			have.Description = want.Description
+		case "duplicate_window":
+			have.Duplicates = want.Duplicates
+		}
 	}
-	if have.MaxMsgSize <= 0 {
-		have.MaxMsgSize = want.MaxMsgSize
-	}
-	have.Replicas = max(have.Replicas, want.Replicas)
-	have.Description, have.Duplicates = want.Description, want.Duplicates
-	have.DenyPurge = have.DenyPurge || want.DenyPurge
-	have.AllowRollup = want.AllowRollup
 	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
-	_, err := tp.conn.js.UpdateStream(ctx, have)
+	now, err := tp.conn.js.UpdateStream(ctx, have)
+	if err == nil {
+		_, left := compareStream(now.CachedInfo().Config, want)
+		err = stays(left)
+	}
 	return wrapStream(want.Name, "cannot be updated", err)
 }

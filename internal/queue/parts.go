@@ -22,9 +22,9 @@ type PartState struct {
 	// Wrong says how somebody changed the part so that it may lose or pass over orders, and what
 	// to do; "" = nobody did.
 	Wrong string
-	// GivesAway says that somebody changed the consumer's max_deliver or backoff. Workers set that
-	// back (KeepConsumer).
-	GivesAway bool
+	// Edited says how somebody changed the part in a way that workers set back ([Topology.SetBack]);
+	// "" = nobody did.
+	Edited string
 
 	precious bool
 }
@@ -47,8 +47,10 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 			info := stream.CachedInfo()
 			state.Created = info.Created
 			if unsafe, _ := compareStream(info.Config, spec.wanted(info.Config)); len(unsafe) > 0 && spec.part != PartJournal {
-				state.Wrong = strings.Join(describe(unsafe), "; ") + ". Set that back: nats stream edit " + info.Config.Name
+				state.Wrong = strings.Join(describe(unsafe), "; ") + ". " + editAdvice(info.Config.Name, unsafe)
 			}
+			_, safe := compareStream(info.Config, spec.kept(info.Config))
+			state.Edited = strings.Join(describe(safe), "; ")
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, err
 		}
@@ -59,16 +61,24 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 	switch {
 	case err == nil:
 		info := c.CachedInfo()
-		workers.Created, workers.AckWait, workers.GivesAway = info.Created, info.Config.AckWait, givesAway(info.Config)
+		workers.Created, workers.AckWait = info.Created, info.Config.AckWait
+		workers.Edited = strings.Join(describe(compareConsumer(info.Config, tp.consumerConfig())), "; ")
 		if workers.Wrong = unusableConsumer(info.Config); workers.Wrong != "" {
-			workers.Wrong += ". Set that back; or stop the workers, delete the consumer, and start one, which creates it again"
+			workers.Wrong += ". " + tp.deleteAdvice()
 		} else if info.Paused {
 			workers.Wrong = fmt.Sprintf("somebody paused it%s. Let it go on: nats consumer resume %s %s", until(info.Config.PauseUntil), tp.conn.n.intents, tp.conn.n.consumer)
 		}
+	case errors.Is(err, jetstream.ErrNotPullConsumer): // the client tells no more
+		workers.Created, workers.AckWait = time.Unix(0, 0), tp.conn.cfg.AckWait
+		workers.Wrong = "it is a push consumer, wanted a pull consumer. " + tp.deleteAdvice()
 	case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, err
 	}
 	return append(states, workers), nil
+}
+
+func (tp *Topology) deleteAdvice() string {
+	return fmt.Sprintf("Delete it (nats consumer rm %s %s): the workers create it again", tp.conn.n.intents, tp.conn.n.consumer)
 }
 
 func until(at *time.Time) string {
@@ -76,4 +86,26 @@ func until(at *time.Time) string {
 		return ""
 	}
 	return " until " + at.UTC().Format(time.RFC3339)
+}
+
+// SetBack sets back what Inspect found edited in a part. The error says what stays as it is,
+// and why.
+func (tp *Topology) SetBack(ctx context.Context, part Part) error {
+	if part == PartConsumer {
+		return tp.setBackConsumer(ctx)
+	}
+	for _, spec := range tp.conn.cfg.streams() {
+		if spec.part != part {
+			continue
+		}
+		stream, err := tp.findStream(ctx, spec.config.Name)
+		if err != nil {
+			return err
+		}
+		have := stream.CachedInfo().Config
+		want := spec.kept(have)
+		_, safe := compareStream(have, want)
+		return tp.updateStream(ctx, have, want, safe)
+	}
+	return nil
 }

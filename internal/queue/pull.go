@@ -12,7 +12,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Pull requests at most n intents. It waits for them for at most wait, and for
+// Pull requests at most n intents, and at most 1,000. It waits for them for at most wait, and for
 // at most a third of a claim's term: claims run from before the pull, so a
 // longer wait could let a lease expire before its message arrives. Pull checks
 // deliveries against the results and passes them to take in groups as they
@@ -37,6 +37,7 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	if why := q.Conn.Refused(); why != "" {
 		return fmt.Errorf("pull from stream %s: %s", q.Conn.n.intents, why)
 	}
+	n = min(n, pullMost)
 	p, err := q.startPull(n, min(wait, q.Claims.Term()/3))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, err)
@@ -54,6 +55,10 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	}
 	return nil
 }
+
+// pullMost bounds what one pull asks for. A server whose own limit (max_request_batch) is
+// lower is refused by [Topology.Inspect].
+const pullMost = 1000
 
 // ended draws the conclusions from how a pull for n intents ended.
 func (q *Queue) ended(n int, p *pulling) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,6 +118,20 @@ func (s streamSpec) wanted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	want := s.config
 	if s.part == PartJournal {
 		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
+		if have.MaxAge > 0 { // JetStream refuses a longer window
+			want.Duplicates = min(want.Duplicates, have.MaxAge)
+		}
+	}
+	return want
+}
+
+// kept is wanted for a worker that runs: the limits of the intents and the number of replicas are
+// those of the worker that started last.
+func (s streamSpec) kept(have jetstream.StreamConfig) jetstream.StreamConfig {
+	want := s.wanted(have)
+	want.Description, want.Replicas = have.Description, have.Replicas
+	if s.part == PartIntents {
+		want.MaxMsgs, want.MaxBytes = have.MaxMsgs, have.MaxBytes
 	}
 	return want
 }
@@ -137,9 +152,18 @@ type TopologyError struct {
 
 // Error lists the fields that differ.
 func (e *TopologyError) Error() string {
-	return fmt.Sprintf("stream %s is not as orderpost needs it (%s); nothing was changed. "+
-		"Use other names (ORDERPOST_PREFIX), or change the stream's configuration",
-		e.Stream, strings.Join(describe(e.Differences), "; "))
+	return fmt.Sprintf("stream %s is not as orderpost needs it (%s); nothing was changed. Use other names (ORDERPOST_PREFIX). Or: %s",
+		e.Stream, strings.Join(describe(e.Differences), "; "), editAdvice(e.Stream, e.Differences))
+}
+
+// editAdvice says how a person sets a stream back. JetStream refuses to unset some fields.
+func editAdvice(stream string, diffs []Difference) string {
+	for _, d := range diffs {
+		if slices.Contains([]string{"sealed", "deny_delete", "deny_purge", "allow_msg_ttl", "storage"}, d.Field) && d.Want != true {
+			return "The server cannot change that on an existing stream: back up " + stream + ", delete it, and restore it with another configuration; see OrderpostStreamsMissing in docs/runbook.md"
+		}
+	}
+	return "Set that back: nats stream edit " + stream
 }
 
 func describe(diffs []Difference) []string {
@@ -167,7 +191,7 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
 	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
 		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
-	} else if have.MaxMsgSize <= 0 {
+	} else if have.MaxMsgSize <= 0 || have.MaxMsgSize < want.MaxMsgSize && strings.HasPrefix(want.Name, bucketPrefix) {
 		check(&safe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
 	}
 	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
@@ -178,7 +202,9 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "subject_transform", have.SubjectTransform != nil, want.SubjectTransform != nil)
 	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
 	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
-	check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
+	if want.AllowMsgTTL { // elsewhere no message has a TTL, and JetStream cannot unset it
+		check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
+	}
 	if have.Metadata[roomKey] == "" {
 		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
 		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
@@ -188,7 +214,11 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	}
 	if want.DenyPurge { // JetStream cannot unset it on an existing stream
 		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
+	} else if !want.DenyDelete { // what is deleted in groups is purged
+		check(&unsafe, "deny_purge", have.DenyPurge, want.DenyPurge)
 	}
+	check(&safe, "subject_delete_marker_ttl", have.SubjectDeleteMarkerTTL, want.SubjectDeleteMarkerTTL)
+	check(&safe, "consumer_limits", have.ConsumerLimits, want.ConsumerLimits)
 	check(&safe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
 	check(&safe, "description", have.Description, want.Description)
 	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)

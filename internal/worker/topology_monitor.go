@@ -41,6 +41,7 @@ type topologyMonitor struct {
 	ackWait time.Duration
 
 	since map[queue.Part]time.Time // when a part was first found missing
+	stuck map[queue.Part]string    // what cannot be set back of a part, as logged
 	born  map[queue.Part]time.Time // when a part was created, as last seen
 	hold  string                   // the reason of the hold; "" = none
 	seen  queue.Extents            // how far the streams had come at the last look
@@ -64,7 +65,7 @@ func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, eve
 		every = topologyEvery
 	}
 	m := &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait, replicas: q.Census.WatchReplicas(), wake: make(chan struct{}, 1),
-		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), replaced: make(map[queue.Part]uint64)}
+		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), stuck: make(map[queue.Part]string), replaced: make(map[queue.Part]uint64)}
 	q.Conn.OnReconnect(func() { // the broker may have been restarted on a damaged store, or on an older copy
 		m.reconnects.Add(1)
 		m.gate.Pause(holdReconnected)
@@ -114,6 +115,7 @@ func (m *topologyMonitor) look(parent context.Context) {
 		m.log.Debug().Err(err).Msg("cannot check the streams")
 		return
 	}
+	m.setBack(ctx, now)
 	m.mu.Lock()
 	m.last = now
 	m.mu.Unlock()
@@ -211,7 +213,6 @@ func remedy(s queue.PartState) string {
 func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 	if s.Part == queue.PartConsumer {
 		m.alignClaims(s)
-		m.keepConsumer(ctx, s)
 	}
 	_, was := m.since[s.Part]
 	delete(m.since, s.Part)
@@ -253,17 +254,30 @@ func (m *topologyMonitor) alignClaims(s queue.PartState) {
 	}
 }
 
-// keepConsumer sets back what somebody changed so that the broker gives up intents, or takes
-// them away before a claim is over.
-func (m *topologyMonitor) keepConsumer(ctx context.Context, s queue.PartState) {
-	if !s.GivesAway {
-		return
+// setBack sets back what somebody changed so that delivery stops, or the broker gives up intents or takes
+// them away before a claim is over. What it cannot set back is wrong, and holds the gate. Orders go
+// on without the journal.
+func (m *topologyMonitor) setBack(ctx context.Context, now []queue.PartState) {
+	for i := range now {
+		s := &now[i]
+		if s.Edited == "" {
+			delete(m.stuck, s.Part)
+			continue
+		}
+		err := m.queue.Topology.SetBack(ctx, s.Part)
+		if err == nil {
+			delete(m.stuck, s.Part)
+			m.log.Warn().Str("part", string(s.Part)).Msg("somebody changed " + s.Name + ": " + s.Edited + ". Set back. If the broker gave up an intent meanwhile, orderpost audit names it")
+			continue
+		}
+		if s.Part != queue.PartJournal && s.Wrong == "" {
+			s.Wrong = s.Edited + ", and this worker cannot set that back. Set it back as the broker's administrator"
+		}
+		if m.stuck[s.Part] != s.Edited {
+			m.stuck[s.Part] = s.Edited
+			m.log.Error().Err(err).Str("part", string(s.Part)).Msg("somebody changed " + s.Name + ": " + s.Edited + ". It cannot be set back; will retry")
+		}
 	}
-	if err := m.queue.Topology.KeepConsumer(ctx); err != nil {
-		m.log.Warn().Err(err).Msg("cannot set back max_deliver and backoff of " + s.Name + "; will retry")
-		return
-	}
-	m.log.Warn().Msg("somebody changed max_deliver or backoff of " + s.Name + ": set back. An intent that the broker gave up meanwhile is named by orderpost audit")
 }
 
 // revive creates the consumer and the journal again, after every worker has noticed the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
@@ -110,7 +111,7 @@ func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 	s.ready()
 	js := s.broker.JetStream(s.t)
 	s.editConsumer(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "orders.new.another" })
-	s.unready("consumer workers of stream ORDERS: it has the filter orders.new.another, wanted none. Set that back; or stop the workers, delete the consumer, and start one, which creates it again")
+	s.unready("consumer workers of stream ORDERS: it has the filter orders.new.another, wanted none. Delete it (nats consumer rm ORDERS workers): the workers create it again")
 	s.publish(0, 3)
 	s.editConsumer(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "" })
 	s.ready()
@@ -125,25 +126,187 @@ func TestAWorkerNoticesAConsumerThatPassesOverIntents(t *testing.T) {
 	s.ready()
 }
 
-// A consumer that gives up an intent after a delivery, or takes it away before its claim is over,
-// is set back.
+// TestAWorkerKeepsItsConsumer: a consumer that gives up an intent, takes it away before its claim is over, or
+// refuses what workers ask for, is set back.
 func TestAWorkerKeepsItsConsumer(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
 	js := s.broker.JetStream(s.t)
-	for _, change := range []func(*jetstream.ConsumerConfig){
-		func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 },
-		func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{c.AckWait, time.Millisecond} },
+	config := func() jetstream.ConsumerConfig {
+		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
+		require.NoError(t, err)
+		return c.CachedInfo().Config
+	}
+	group := func(policy jetstream.PriorityPolicy) func(*jetstream.ConsumerConfig) {
+		return func(c *jetstream.ConsumerConfig) { c.PriorityGroups, c.PriorityPolicy = []string{"a"}, policy }
+	}
+	was, published := config(), 0
+	for what, change := range map[string]func(*jetstream.ConsumerConfig){
+		"max_deliver is 1, wanted -1": func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 },
+		"backoff is [":                func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{c.AckWait, time.Millisecond} },
+		"headers_only is true":        func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true },
+		"max_ack_pending is 1, ":      func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 1 },
+		"max_ack_pending is 1000, ":   func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 0 },
+		"max_batch is 1, wanted 0":    func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 1 },
+		"max_expires is 1ms":          func(c *jetstream.ConsumerConfig) { c.MaxRequestExpires = time.Millisecond },
+		"max_bytes is 10, wanted 0":   func(c *jetstream.ConsumerConfig) { c.MaxRequestMaxBytes = 10 },
+		"inactive_threshold is 1h0m0s": func(c *jetstream.ConsumerConfig) {
+			c.InactiveThreshold = time.Hour
+		},
+		"priority_groups is [a], wanted []": group(jetstream.PriorityPolicyOverflow),
 	} {
 		s.editConsumer(change)
 		s.eventually(func() bool {
-			c, err := js.Consumer(t.Context(), "ORDERS", "workers")
-			return err == nil && c.CachedInfo().Config.MaxDeliver == -1 && len(c.CachedInfo().Config.BackOff) == 0
-		}, "it is left as somebody changed it")
+			return strings.Contains(s.log.String(), "somebody changed consumer workers of stream ORDERS: "+what)
+		}, "nobody is told: "+what)
+		require.Equal(t, was, config(), what)
+		s.publish(published, 3)
+		published += 3
+		s.shows(`orderpost_pending_orders 0`)
 	}
-	s.eventually(func() bool { return s.log.find("somebody changed max_deliver or backoff", "level") == "warn" }, "nobody is told")
+	for _, policy := range []jetstream.PriorityPolicy{jetstream.PriorityPolicyPinned, jetstream.PriorityPolicyPrioritized} {
+		s.editConsumer(group(policy))
+		s.eventually(func() bool { return len(config().PriorityGroups) == 0 }, "priority groups stay")
+		require.Equal(t, was, config())
+	}
+	s.publish(published, 3)
+	s.shows(`orderpost_pending_orders 0`)
+	s.ready()
+}
+
+// What the broker cannot change on a consumer is named, and the advice works.
+func TestAWorkerNamesAConsumerThatCannotBeSetBack(t *testing.T) {
+	for what, change := range map[string]func(*jetstream.ConsumerConfig){
+		"its replay policy is original, wanted instant": func(c *jetstream.ConsumerConfig) { c.ReplayPolicy = jetstream.ReplayOriginalPolicy },
+		"it is in memory, wanted on file":               func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true },
+		"its max_waiting is 1, wanted at least 512":     func(c *jetstream.ConsumerConfig) { c.MaxWaiting = 1 },
+		"its deliver policy is new, wanted all":         func(c *jetstream.ConsumerConfig) { c.DeliverPolicy = jetstream.DeliverNewPolicy },
+		"its ack policy is AckAll":                      func(c *jetstream.ConsumerConfig) { c.AckPolicy = jetstream.AckAllPolicy },
+		"it is a push consumer, wanted a pull consumer": func(c *jetstream.ConsumerConfig) {
+			c.DeliverSubject, c.MaxWaiting = "elsewhere", 0
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := openWatched(t, nil)
+			s.ready()
+			js := s.broker.JetStream(t)
+			consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
+			require.NoError(t, err)
+			odd := consumer.CachedInfo().Config
+			change(&odd)
+			s.eventually(func() bool { // unless the worker is quicker
+				require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+				if odd.DeliverSubject != "" {
+					_, err = js.CreatePushConsumer(t.Context(), "ORDERS", odd)
+				} else {
+					_, err = js.CreateConsumer(t.Context(), "ORDERS", odd)
+				}
+				return err == nil
+			}, "the consumer is not replaced")
+			s.unready(what)
+			s.unready("Delete it (nats consumer rm ORDERS workers): the workers create it again")
+			require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+			s.ready()
+			s.publish(0, 3)
+			s.shows(`orderpost_pending_orders 0`)
+		})
+	}
+}
+
+// editStream changes a stream, as somebody may with nats stream edit.
+func editStream(t *testing.T, js jetstream.JetStream, name string, change func(*jetstream.StreamConfig)) (was jetstream.StreamConfig) {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), name)
+	require.NoError(t, err)
+	was = stream.CachedInfo().Config
+	changed := was
+	change(&changed)
+	_, err = js.UpdateStream(t.Context(), changed)
+	require.NoError(t, err)
+	return was
+}
+
+// TestAWorkerKeepsItsStreams: limits and permissions that would stop outcomes, or lose keys, are set back.
+func TestAWorkerKeepsItsStreams(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.broker.JetStream(t)
+	for i, c := range []struct {
+		stream, what string
+		change       func(*jetstream.StreamConfig)
+	}{
+		{"ORDERS_RESULTS", "max_bytes is 100, wanted -1", func(c *jetstream.StreamConfig) { c.MaxBytes = 100 }},
+		{"ORDERS_RESULTS", "max_msgs is 1, wanted -1", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 }},
+		{"ORDERS_DEAD", "max_msgs is 1, wanted -1", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 }},
+		{"ORDERS_WAITING", "max_bytes is 100, wanted -1", func(c *jetstream.StreamConfig) { c.MaxBytes = 100 }},
+		{"KV_ORDERPOST", "max_bytes is 100, wanted -1", func(c *jetstream.StreamConfig) { c.MaxBytes = 100 }},
+		{"KV_ORDERPOST", "max_msg_size is 100, wanted 1048576", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 100 }},
+		{"KV_ORDERPOST", "allow_rollup_hdrs is true, wanted false", func(c *jetstream.StreamConfig) { c.AllowRollup = true }},
+		{"KV_ORDERPOST", "subject_delete_marker_ttl is 1h0m0s, wanted 0s", func(c *jetstream.StreamConfig) { c.SubjectDeleteMarkerTTL = time.Hour }},
+		{"ORDERS", "duplicate_window is 100ms, wanted 2m0s", func(c *jetstream.StreamConfig) { c.Duplicates = 100 * time.Millisecond }},
+		{"ORDERS", "consumer_limits is {1h0m0s 0}", func(c *jetstream.StreamConfig) { c.ConsumerLimits.InactiveThreshold = time.Hour }},
+	} {
+		was := editStream(t, js, c.stream, c.change)
+		now := was
+		s.eventually(func() bool {
+			stream, err := js.Stream(t.Context(), c.stream)
+			require.NoError(t, err)
+			now = stream.CachedInfo().Config
+			now.AllowMsgTTL, now.Metadata = was.AllowMsgTTL, was.Metadata // a marker's TTL sets them for good
+			return assert.ObjectsAreEqual(was, now)
+		}, c.stream+" stays as it was changed: "+c.what)
+		s.eventually(func() bool { return strings.Contains(s.log.String(), c.what) }, "nobody is told: "+c.what)
+		s.publish(3*i, 3)
+		s.shows(`orderpost_pending_orders 0`)
+	}
+	s.ready()
+}
+
+// The intents have the limits that the worker which started last has set, or a person since.
+func TestAWorkerLeavesTheLimitsOfTheIntents(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.broker.JetStream(t)
+	editStream(t, js, "ORDERS", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1_000_000 })
+	editStream(t, js, "ORDERS_DEAD", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1_000_000 })
+	s.eventually(func() bool { return strings.Contains(s.log.String(), "somebody changed stream ORDERS_DEAD") }, "nobody looked")
+	require.NotContains(t, s.log.String(), "somebody changed stream ORDERS:")
+}
+
+// TestAllowMsgTTLStopsNothing: JetStream cannot unset it, and no message but results has a TTL.
+func TestAllowMsgTTLStopsNothing(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.broker.JetStream(t)
+	for _, name := range []string{"ORDERS", "ORDERS_DEAD", "ORDERS_WAITING", "ORDERS_JOURNAL", "KV_ORDERPOST"} {
+		editStream(t, js, name, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true })
+	}
+	editStream(t, js, "ORDERS_DEAD", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })
+	s.eventually(func() bool { return strings.Contains(s.log.String(), "somebody changed stream ORDERS_DEAD") }, "nobody looked")
 	s.publish(0, 3)
 	s.shows(`orderpost_pending_orders 0`)
+	s.ready()
+	again := queuetest.Open(t, s.broker, "b")
+	require.NotNil(t, again, "a worker that starts accepts it, too")
+}
+
+// What JetStream cannot unset is named, with advice that works.
+func TestAWorkerNamesAStreamThatCannotBeSetBack(t *testing.T) {
+	for what, change := range map[string]func(*jetstream.StreamConfig){
+		"deny_purge is true, wanted false":  func(c *jetstream.StreamConfig) { c.DenyPurge = true },
+		"deny_delete is true, wanted false": func(c *jetstream.StreamConfig) { c.DenyDelete = true },
+		"sealed is true, wanted false":      func(c *jetstream.StreamConfig) { c.Sealed = true },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := openWatched(t, nil)
+			s.ready()
+			editStream(t, s.broker.JetStream(t), "ORDERS_WAITING", change)
+			s.unready(what)
+			s.unready("The server cannot change that on an existing stream: back up ORDERS_WAITING, delete it, and restore it with another configuration; see OrderpostStreamsMissing in docs/runbook.md")
+		})
+	}
 }
 
 // A stream that somebody edited may drop what it must keep.
