@@ -38,7 +38,7 @@ func TestApprovalRules(t *testing.T) {
 		"imports.sum.amount=1e999999999":  "not an amount",
 		"imports.sum.a=1,imports.sum.b=1": "imports.sum.b is there twice",
 		"imports.sum.=5":                  "is none of",
-		"imports,lapse=1s":                "lapse=1s: not a time from 1m on, such as 72h",
+		"imports,lapse=1s":                "lapse=1s: not a time from 1m to 876000h (100 years), such as 72h",
 		"lapse=72h":                       "names nothing that needs approval",
 		"imports,none":                    "none stands alone",
 	} {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"orderpost/internal/duration"
 )
 
 // ApprovalRule says what needs a second person (ORDERPOST_APPROVALS). Its zero value asks for
@@ -83,8 +85,8 @@ func (r *ApprovalRule) set(name, value string, given bool) (err error) {
 		}
 		r.Column = column
 	case name == ruleLapse:
-		if r.Lapse, err = time.ParseDuration(value); err != nil || r.Lapse < time.Minute {
-			return fmt.Errorf("lapse=%s: not a time from 1m on, such as 72h", value)
+		if r.Lapse, err = duration.Parse(value); err != nil || r.Lapse < time.Minute {
+			return fmt.Errorf("lapse=%s: not a time from 1m to 876000h (100 years), such as 72h", value)
 		}
 	case name == ruleRows || sum && column != "":
 		return fmt.Errorf("%s is there twice: one limit of rows, and one of a column", name)

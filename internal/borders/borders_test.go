@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/contract/producer":    {},                                              // for tests alone: it speaks NATS as docs/producers.md says
 	"internal/durable":              {},
 	"internal/endpoint":             {},
+	"internal/duration":             {},
 	"internal/livefile":             {},
 	"internal/orderschema":          {"internal/order", "internal/livefile"},
 	"internal/patient":              {}, // for tests alone
@@ -46,18 +47,18 @@ var mayImport = map[string][]string{
 	"internal/queue/bitrot":         {},                                                                                 // for tests alone
 	"internal/queue/queuetest":      {"internal/order", "internal/settle", "internal/queue", "internal/queue/embedded"}, // for tests alone
 	"internal/authority":            {},
-	"internal/sandbox":              {"internal/authority"},
+	"internal/sandbox":              {"internal/authority", "internal/duration"},
 	"internal/sign":                 {"internal/order"},
 	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/http1", "internal/submit/answer", "internal/planted", "internal/orderschema"},
 	"internal/submit/gate":          {"internal/order"},
 	"internal/submit/http1":         {"internal/endpoint", "internal/submit/answer"},
-	"internal/submit/answer":        {"internal/order", "internal/livefile"},
+	"internal/submit/answer":        {"internal/duration", "internal/order", "internal/livefile"},
 	"internal/ops":                  {"internal/order"},
 	"internal/tracing":              {"internal/tracing/span"},
 	"internal/tracing/span":         {},
 	"internal/settle":               {"internal/order", "internal/planted"},
 	"internal/settle/storecontract": {"internal/order", "internal/settle"}, // for tests alone
-	"internal/queue":                {"internal/endpoint", "internal/order", "internal/settle"},
+	"internal/queue":                {"internal/duration", "internal/endpoint", "internal/order", "internal/settle"},
 	"internal/fleet/fleettest":      {"internal/order", "internal/settle", "internal/queue", "internal/fleet"}, // for tests alone
 	"internal/fleet":                {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
 	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/xlsx", "internal/orderschema"},
@@ -71,7 +72,7 @@ var mayImport = map[string][]string{
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify", "internal/tracing/span", "internal/orderschema", "internal/approvals", "internal/journal"},
 	"internal/gateway":   {"internal/endpoint", "docs", "internal/livefile", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema"},
 	"internal/imports":   {"internal/order", "internal/queue", "internal/door", "internal/books", "internal/journal", "internal/approvals", "internal/importer", "internal/jobs", "internal/uploads"},
-	"internal/books":     {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
+	"internal/books":     {"internal/duration", "internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/approvals": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/letters"},
 	"internal/journal":   {"internal/order", "internal/settle", "internal/queue"},
 	"internal/uploads":   {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/importer", "internal/jobs", "internal/xlsx", "internal/orderschema", "internal/approvals"},
@@ -82,7 +83,7 @@ var mayImport = map[string][]string{
 	"internal/notify":    {"internal/endpoint", "internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
 	"client":             {"internal/door", "internal/queue", "internal/orderschema"},
 	"internal/letters":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console":   {"internal/endpoint", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
+	"internal/console":   {"internal/duration", "internal/endpoint", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
 }
 
 // programs that prove, by their packages.

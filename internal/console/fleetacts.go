@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 )
@@ -98,8 +99,8 @@ func holdFleet(v *visit) error {
 	}
 	h := fleet.Hold{Reason: c.Inputs[0].Value, By: v.person().Name, Since: time.Now().UTC()}
 	if c.Inputs[1].Value != "" {
-		last, err := time.ParseDuration(c.Inputs[1].Value)
-		if err != nil || last <= 0 {
+		last, err := duration.Parse(c.Inputs[1].Value)
+		if err != nil || last == 0 {
 			return badRequest("The time "+c.Inputs[1].Value+" is none of those to choose from.", "Choose again.")
 		}
 		h.Until = h.Since.Add(last)

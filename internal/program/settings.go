@@ -6,8 +6,11 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"orderpost/internal/duration"
 )
 
 // EnvPrefix is the prefix of every setting's name.
@@ -29,7 +32,8 @@ func ReadEnv(dst any, environ map[string]string) error {
 		}
 	}
 	read := func() error {
-		err := env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
+		err := env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix,
+			FuncMap: map[reflect.Type]env.ParserFunc{reflect.TypeFor[time.Duration](): func(text string) (any, error) { return duration.Parse(text) }}})
 		keepEmpty(reflect.ValueOf(dst).Elem(), readable)
 		return err
 	}
@@ -95,8 +99,8 @@ func nameVariable(err error, settings []Setting, environ map[string]string) (str
 // wanted says how a value of a type is written; "" = the type says it itself.
 func wanted(t reflect.Type) string {
 	switch {
-	case t.String() == "time.Duration":
-		return "a duration such as 500ms, 30s or 2h"
+	case t == reflect.TypeFor[time.Duration]():
+		return "" // duration.Parse says it
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64, t.Kind() == reflect.Int32:

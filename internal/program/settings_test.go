@@ -31,8 +31,16 @@ func TestWrongSetting(t *testing.T) {
 	var cfg struct {
 		Wait time.Duration `env:"LONGEST_WAIT" envDefault:"1s"`
 	}
-	err := program.ReadEnv(&cfg, map[string]string{"ORDERPOST_LONGEST_WAIT": "2"})
-	require.EqualError(t, err, `ORDERPOST_LONGEST_WAIT: "2" is not a duration such as 500ms, 30s or 2h`)
+	for value, want := range map[string]string{
+		"2":        `"2" is not a duration such as 500ms, 30s or 2h, at most 876000h (100 years)`,
+		"2562048h": `"2562048h" is not a duration such as 500ms, 30s or 2h, at most 876000h (100 years)`,
+		"2562047h": `2562047h0m0s is too long; give at most 876000h (100 years)`,
+		"-1s":      `-1s is below 0`,
+	} {
+		err := program.ReadEnv(&cfg, map[string]string{"ORDERPOST_LONGEST_WAIT": value})
+		require.EqualError(t, err, "ORDERPOST_LONGEST_WAIT: "+want)
+		require.Equal(t, time.Second, cfg.Wait, "so that nothing else is said of it")
+	}
 }
 
 // TestWrappedSetting: a folder's name with a line end is another folder, with empty books, and

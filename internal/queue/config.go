@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"orderpost/internal/duration"
 )
 
 // Config says where the broker is and how the streams are laid out. Programs
@@ -89,13 +91,19 @@ func (c Config) Validate() error {
 	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
 		bad("REPLICAS", "%d: give 1, 3 or 5", c.Replicas)
 	}
-	if c.AckWait < time.Second {
+	for name, d := range map[string]time.Duration{"ACK_WAIT": c.AckWait, "RESULT_RETENTION": c.ResultRetention,
+		"NATS_CONNECT_TIMEOUT": c.ConnectTimeout, "BROKER_WAIT": c.BrokerWait} {
+		if err := duration.Check(d); err != nil {
+			bad(name, "%w", err)
+		}
+	}
+	if c.AckWait >= 0 && c.AckWait < time.Second {
 		bad("ACK_WAIT", "%s is below 1s", c.AckWait)
 	}
-	if c.ResultRetention < time.Minute {
+	if c.ResultRetention >= 0 && c.ResultRetention < time.Minute {
 		bad("RESULT_RETENTION", "%s is below 1m", c.ResultRetention)
 	}
-	if c.ConnectTimeout <= 0 {
+	if c.ConnectTimeout == 0 {
 		bad("NATS_CONNECT_TIMEOUT", "%s is not positive", c.ConnectTimeout)
 	}
 	atMost := func(name string, n int64) {
@@ -107,9 +115,6 @@ func (c Config) Validate() error {
 	atMost("MAX_BYTES", c.MaxBytes)
 	if err := checkURLs(c.URL); err != nil {
 		errs = append(errs, err)
-	}
-	if c.BrokerWait < 0 {
-		bad("BROKER_WAIT", "%s is below 0", c.BrokerWait)
 	}
 	if _, err := c.security(); err != nil {
 		errs = append(errs, err)

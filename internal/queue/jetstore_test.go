@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -59,6 +60,11 @@ func TestAResultOutlivesItsLetter(t *testing.T) {
 		}
 		settleAs(t, q, d, report(verdict, d.History))
 	}
+	q.Conn.cfg.ResultRetention = duration.Longest
+	publish(t, q, intent("for ever", "i3"))
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	require.Eventually(t, func() bool { return lookup(t, q, "done") == nil }, time.Minute, 20*time.Millisecond)
+	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "for ever").Outcome())
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "failed").Outcome(), "its letter is there")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"orderpost/internal/duration"
 )
 
 // value is one setting as text. It has the methods of pflag.Value. The command line,
@@ -118,9 +120,9 @@ type (
 func (v *durationValue) String() string { return time.Duration(*v).String() }
 func (v *durationValue) Type() string   { return "duration" }
 func (v *durationValue) Set(s string) error {
-	d, err := time.ParseDuration(s)
+	d, err := duration.Parse(s)
 	if err != nil {
-		return fmt.Errorf("%q is not a duration (like 250ms or 5m)", s)
+		return err
 	}
 	*v = durationValue(d)
 	return nil

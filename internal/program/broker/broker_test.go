@@ -122,7 +122,7 @@ func TestPatient(t *testing.T) {
 	require.Equal(t, 40*time.Second, wait)
 	code, said, _ = run("--broker-wait", "soon")
 	require.Equal(t, program.ExitUsage, code)
-	require.Contains(t, said, "give a duration such as 30s or 10m")
+	require.Contains(t, said, "is not a duration such as 500ms, 30s or 2h")
 }
 
 // TestWhatWasNeverAskedForHasNoEffect: only a request that may have been sent may have taken effect.

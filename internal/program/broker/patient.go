@@ -3,10 +3,10 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 )
@@ -34,8 +34,8 @@ const (
 func Patient(cmd *cobra.Command, environ map[string]string, again string) *cobra.Command {
 	cmd.Flags().Func("broker-wait", "wait for `duration` if the broker goes away, 0 = not at all (default $"+waitVariable+", 2m)",
 		func(text string) error {
-			if _, err := time.ParseDuration(text); err != nil {
-				return errors.New("give a duration such as 30s or 10m")
+			if _, err := duration.Parse(text); err != nil {
+				return err
 			}
 			environ[waitVariable] = text
 			return nil

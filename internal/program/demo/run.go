@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/program"
 )
 
@@ -63,7 +64,8 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 	f.BoolVar(&o.calm, "calm", false, "inject no faults")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.IntVar(&o.concurrency, "concurrency", 64, "orders in flight at the same time")
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up after this time")
+	o.timeout = 2 * time.Minute
+	f.Var((*duration.Value)(&o.timeout), "timeout", "give up after this time")
 	f.StringVar(&o.logLevel, "log-level", "error", "level of the worker's log on stderr: debug, info, warn or error")
 	f.BoolVar(&o.console, "console", false, "keep a web page open, with new orders until Ctrl-C")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9465", "address of the page (--console); only loopback")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/importer"
 )
 
@@ -37,7 +38,7 @@ type Completeness struct {
 // Register adds the flags to a command.
 func (c *Completeness) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.Marker, "marker", c.Marker, "a file NAME is complete when a file NAME with this behind it is there, such as .ok (default: no markers)")
-	cmd.Flags().DurationVar(&c.Still, "still", c.Still, "how long a file must not change, where nobody can tell whether its writer has closed it")
+	cmd.Flags().Var((*duration.Value)(&c.Still), "still", "how long a file must not change, where nobody can tell whether its writer has closed it")
 }
 
 // Validate returns an error that names every mistake.
@@ -45,9 +46,6 @@ func (c *Completeness) Validate() error {
 	var errs []error
 	if strings.ContainsAny(c.Marker, "/\\") {
 		errs = append(errs, fmt.Errorf("--marker: %q stands behind the name of a file, so it has no folder", c.Marker))
-	}
-	if c.Still < 0 {
-		errs = append(errs, fmt.Errorf("--still: %s is below 0", c.Still))
 	}
 	return errors.Join(errs...)
 }

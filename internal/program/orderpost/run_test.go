@@ -62,7 +62,7 @@ func TestCommandsAsTheyWereStarted(t *testing.T) {
 	for _, args := range [][]string{{"worker", "hold", "--for", "-1s"}, {"hold", "--for", "-1s"}} { // the old place, and the new one
 		code, _, errOut = said(t, Run, args...)
 		require.Equal(t, program.ExitUsage, code)
-		require.Equal(t, "orderpost: --for: cannot be below 0\n", errOut)
+		require.Equal(t, "orderpost: invalid argument \"-1s\" for \"--for\" flag: -1s is below 0 (see orderpost "+strings.Join(args[:len(args)-2], " ")+" --help)\n", errOut)
 	}
 	code, _, errOut = said(t, Run, "worker", "hold", "--fro", "1s")
 	require.Equal(t, program.ExitUsage, code)

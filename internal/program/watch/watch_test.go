@@ -182,7 +182,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"--mapping ../secret.yaml": "--mapping: ", "--mapping gone.yaml": "no such file", "--not-before 2020-01-01T00:00:00Z": "write a time of day, such as 08:00 Europe/Berlin", "--not-before 08:00": `does not say where`,
 		"--deadline 2020-01-01T00:00:00Z": "ago, so every order would expire; give a later time, or leave it out",
-		"--direct\n--lane night":          "--direct: leaves out the waiting room", "--marker a/b": "--marker: ", "--still -1s": "--still: -1s is below 0", "--lane no such": "--lane: ",
+		"--direct\n--lane night":          "--direct: leaves out the waiting room", "--marker a/b": "--marker: ", "--still -1s": `invalid argument "-1s" for "--still" flag: -1s is below 0`, "--lane no such": "--lane: ",
 	} {
 		put(t, filepath.Join(dir, FlagsFile), text)
 		said, stop := s.watch(t, dir, brisk)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
+	pool "orderpost/internal/worker"
 )
 
 // check --answer judges as a worker would that has seen no answer yet: the evidence
@@ -136,6 +138,35 @@ func TestCheckEndsAsTheWorkerWould(t *testing.T) {
 			"ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s", name: value}, nil, &out, &out)
 		require.Equal(t, program.ExitUsage, code, name)
 		require.Contains(t, out.String(), name+": \""+value+"\" is not ")
+	}
+}
+
+// TestCheckRefusesAbsurdTimes: a result that is kept "for ever" would have expired before it is written.
+func TestCheckRefusesAbsurdTimes(t *testing.T) {
+	seen := 0
+	for _, s := range program.Settings(pool.Config{}) {
+		if _, err := time.ParseDuration(s.Default); err != nil || s.Default == "0" {
+			continue
+		}
+		seen++
+		for _, value := range []string{"2562047h", "9999999h", "876001h", "-1s", "-2562047h"} {
+			var out bytes.Buffer
+			code := Run(t.Context(), []string{"check"}, map[string]string{
+				"ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s", s.Name: value}, nil, &out, &out)
+			require.Equal(t, program.ExitUsage, code, "%s=%s: %s", s.Name, value, out.String())
+			require.Contains(t, out.String(), s.Name+": ")
+			require.Equal(t, 1, strings.Count(out.String(), s.Name), "it is said once: %s", out.String())
+		}
+	}
+	require.Greater(t, seen, 9)
+}
+
+// TestHoldRefusesAbsurdTimes: a flag has the same bounds as a setting.
+func TestHoldRefusesAbsurdTimes(t *testing.T) {
+	for value, want := range map[string]string{"-1s": "is below 0", "2562047h": "is too long; give at most 876000h (100 years)", "1e9h": "is not a duration"} {
+		var out bytes.Buffer
+		require.Equal(t, program.ExitUsage, Run(t.Context(), []string{"hold", "--for", value}, map[string]string{}, nil, &out, &out))
+		require.Contains(t, out.String(), want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
@@ -38,7 +39,7 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"back to the queue. The time of a hold counts neither as attempts nor as age. It survives restarts of\n" +
 		"workers and broker. A hold --for a time is refused while the fleet is held for longer already: resume first."
 	hold.Example = "  orderpost hold --for 30m --note 'maintenance of the API'"
-	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
+	hold.Flags().Var((*duration.Value)(&c.last), "for", "how long; 0 = until resume")
 	hold.Flags().StringVar(&c.person.Note, "reason", "", "another name of --note")
 	_ = hold.Flags().MarkHidden("reason") // the flag exists
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
@@ -102,9 +103,6 @@ func (c *fleetCommand) check(name string, args []string) error {
 	if name == "lane" {
 		_, err := readWeight(args[1])
 		return errors.Join(order.CheckLane(args[0]), err)
-	}
-	if c.last < 0 {
-		return errors.New("--for: cannot be below 0")
 	}
 	return nil
 }

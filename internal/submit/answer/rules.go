@@ -18,6 +18,7 @@ import (
 	yamlast "github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/livefile"
 	"orderpost/internal/order"
 )
@@ -245,8 +246,8 @@ func (r *rule) read(file string, node yamlast.Node) error {
 	}
 	if r.Wait != "" {
 		var err error
-		if r.wait, err = time.ParseDuration(r.Wait); err != nil || r.wait < 0 {
-			return fail("wait", "`wait` is %q: expected a time like 500ms, 10s or 1m30s", r.Wait)
+		if r.wait, err = duration.Parse(r.Wait); err != nil {
+			return fail("wait", "`wait`: %v", err)
 		}
 	}
 	switch v := r.verdict; {

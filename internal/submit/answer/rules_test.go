@@ -45,7 +45,7 @@ func TestBadRulesFiles(t *testing.T) {
 		"syntax":            {rules("  - when: status == == 1", "    verdict: accepted"), []string{"r.yaml:2: rule 1: unexpected token"}},
 		"YAML comment":      {rules("  - when: any(body.e, # == 1)", "    verdict: accepted"), []string{"r.yaml:2: rule 1: ", "quotes"}},
 		"the time":          {rules("  - when: now().Year() == 2026", "    verdict: accepted"), []string{"r.yaml:2: rule 1: "}},
-		"bad wait":          {rules("  - when: status == 200", "    verdict: retry", "    wait: 5"), []string{"r.yaml:4: rule 1: `wait` is \"5\""}},
+		"bad wait":          {rules("  - when: status == 200", "    verdict: retry", "    wait: 5"), []string{"r.yaml:4: rule 1: `wait`: \"5\" is not a duration"}},
 		"negative wait":     {rules("  - when: status == 200", "    verdict: retry", "    wait: -5s"), []string{"r.yaml:4: rule 1: `wait`"}},
 		"wait for nothing":  {rules("  - when: status == 200", "    verdict: accepted", "    wait: 5s"), []string{"r.yaml:4: rule 1: `wait` has no meaning"}},
 		"final acceptance":  {rules("  - when: status == 200", "    verdict: accepted", "    final: true"), []string{"r.yaml:4: rule 1: `final`"}},

@@ -362,17 +362,24 @@ func (g *Gate) shutLonger(name, reason string, base, longest time.Duration) {
 	}
 	until := time.Time{}
 	if base > 0 {
-		until = jittered(min(base<<min(tries, 20), longest))
+		wait := base
+		for range min(tries, 20) {
+			wait = min(2*wait, longest)
+		}
+		until = jittered(wait)
 	}
 	g.shut(name, reason, until)
 }
+
+// longestHold is longer than any setting of time, and far below what a time.Duration holds.
+const longestHold = 128 * 365 * 24 * time.Hour
 
 // HoldByAnswer shuts the gate because of an answer. name is BlockAnswer or
 // BlockRefusals. After Config.HoldRetry one order is let through on trial.
 func (g *Gate) HoldByAnswer(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shutLonger(name, reason, g.cfg.HoldRetry, 16*g.cfg.HoldRetry)
+	g.shutLonger(name, reason, g.cfg.HoldRetry, 16*min(g.cfg.HoldRetry, longestHold/16))
 }
 
 // TrialOf reports whether the permit was given to try the block, and whether the

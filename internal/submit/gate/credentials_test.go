@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/duration"
 	"orderpost/internal/order"
 )
 
@@ -91,4 +92,19 @@ func TestDeniedKeysAreAskedAboutLessAndLess(t *testing.T) {
 		require.InDelta(t, 4, waits[2].Seconds(), 0.5)
 		require.InDelta(t, maxProbeDelay.Seconds(), waits[11].Seconds(), 31)
 	})
+}
+
+// The longest setting of time does not overflow when a hold doubles it.
+func TestTheLongestHoldRetryDoubles(t *testing.T) {
+	g := newTestGate()
+	g.cfg.HoldRetry = duration.Longest
+	for range 40 {
+		g.HoldByAnswer(BlockAnswer, "odd")
+		g.mu.Lock()
+		b := g.blocks[BlockAnswer]
+		left := time.Until(b.until)
+		b.stage = StageTrial // which fails next
+		g.mu.Unlock()
+		require.Greater(t, left, duration.Longest-time.Hour)
+	}
 }
