@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,6 +32,11 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			if server.Renewed != "" {
 				log.Warn().Msg(server.Renewed + ": the broker has a new token. Find out who read it, or gave the folder these permissions")
+			}
+			if server.Taken != nil {
+				log.Warn().Str("url", server.URL).Str("data_dir", cfg.DataDir).
+					Msg(server.Taken.Addr + " is taken by " + server.Taken.Who() + ", which was not joined: the embedded broker listens on " + strings.TrimPrefix(server.URL, "nats://") +
+						". Commands find it by the data folder. Set ORDERPOST_NATS_LISTEN if other programs connect to it")
 			}
 			if len(server.Mended) > 0 {
 				log.Warn().Strs("mended", server.Mended).Str("data_dir", cfg.DataDir).

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,4 +92,21 @@ func TestAWorkerWaitsForAStoreWithoutAnAddress(t *testing.T) {
 	require.NoError(t, lock.Unlock())
 	require.NoError(t, <-done)
 	require.Nil(t, cfg.Queue.Locate, "the broker is its own")
+}
+
+// A second data folder runs its own broker beside the first, and says where.
+func TestASecondDataFolderTakesAFreePort(t *testing.T) {
+	if other, err := net.Listen("tcp", embedded.DefaultListen); err == nil { // else another program of this machine uses it
+		t.Cleanup(func() { _ = other.Close() })
+	}
+	var log bytes.Buffer
+	cfg := Config{DataDir: t.TempDir()}
+	server, err := startBroker(t.Context(), &cfg, zerolog.New(&log))
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	require.Contains(t, log.String(), embedded.DefaultListen+" is taken by ")
+	require.Contains(t, log.String(), "the embedded broker listens on "+strings.TrimPrefix(server.URL, "nats://"))
+	var command queue.Config
+	require.NoError(t, JoinEmbedded(&command, cfg.DataDir))
+	require.Equal(t, server.URL, command.URL)
 }

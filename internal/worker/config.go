@@ -36,7 +36,7 @@ type Config struct {
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start, and exit if the API refuses the key"`
 
 	DataDir    string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
-	NATSListen string `env:"NATS_LISTEN" envDefault:"127.0.0.1:4222" desc:"loopback address of the embedded broker"`
+	NATSListen string `env:"NATS_LISTEN" desc:"loopback address of the embedded broker; empty = 127.0.0.1:4222, or a free port if another program uses that one"`
 
 	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"how long orders in flight may take after SIGTERM"`

@@ -48,8 +48,8 @@ type Config struct {
 	// Dir is the data folder. It is required, and created (0700) if it is
 	// missing.
 	Dir string
-	// Listen is host:port on loopback. Port 0 chooses a free one. The default
-	// is DefaultListen.
+	// Listen is host:port on loopback. Port 0 chooses a free one. "" is DefaultListen, or
+	// a free port if another program uses that one.
 	Listen string
 	// NoSync leaves fsync to the operating system. It is for benchmarks and
 	// throw-away runs only: a power cut loses acknowledged orders.
@@ -87,6 +87,9 @@ type Server struct {
 	// token. Programs that joined with the old token read the new one when they
 	// reconnect.
 	Renewed string
+	// Taken says who uses DefaultListen, so that the server listens on a free port; nil = nobody, or
+	// Config.Listen was given.
+	Taken *PortTakenError
 	// Mended lists the streams and consumers ("stream/consumer") whose
 	// configuration a crash had left without its checksum. The configuration reads back as
 	// this version of the server writes it; whether it is the wanted one, package queue
@@ -106,8 +109,8 @@ type Server struct {
 }
 
 // Start runs the embedded server of a data folder. It returns ErrInUse if
-// another process already does, *PortTakenError if another program uses the
-// address, and an error that names the folder if it cannot write there.
+// another process already does, *PortTakenError if another program uses an
+// address that was given, and an error that names the folder if it cannot write there.
 func Start(cfg Config) (*Server, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("embedded broker: no data folder given") // nats-server would use the temporary folder
@@ -166,7 +169,11 @@ func (s *Server) boot() (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkFree(opts.Host, opts.Port); err != nil {
+	err = checkFree(opts.Host, opts.Port)
+	if s.cfg.Listen == "" && errors.As(err, &s.Taken) {
+		opts.Port, err = server.RANDOM_PORT, nil
+	}
+	if err != nil {
 		return "", err
 	}
 	if err := s.prepareStore(); err != nil {

@@ -31,3 +31,25 @@ func TestAStaleAddressGoesFirst(t *testing.T) {
 	require.Equal(t, s.Endpoint, end)
 	require.True(t, HasStore(dir))
 }
+
+// Without a setting, whoever uses the usual port ends no worker: programs find the server by its folder.
+func TestADefaultAddressThatIsTakenIsLeft(t *testing.T) {
+	t.Parallel()
+	if other, err := net.Listen("tcp", DefaultListen); err == nil { // else another program of this machine uses it
+		t.Cleanup(func() { _ = other.Close() })
+	}
+	for range 2 {
+		dir := t.TempDir()
+		s, err := Start(Config{Dir: dir, NoSync: true})
+		require.NoError(t, err)
+		t.Cleanup(s.Stop)
+		require.Equal(t, DefaultListen, s.Taken.Addr)
+		require.NotEqual(t, "nats://"+DefaultListen, s.URL)
+		end, err := ReadEndpoint(dir)
+		require.NoError(t, err)
+		require.Equal(t, s.URL, end.URL)
+	}
+	_, err := Start(Config{Dir: t.TempDir(), Listen: DefaultListen, NoSync: true})
+	var taken *PortTakenError
+	require.ErrorAs(t, err, &taken, "an address that was given is another matter")
+}

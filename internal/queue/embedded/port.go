@@ -21,13 +21,18 @@ type PortTakenError struct {
 
 // Error names the program and two ways to go on.
 func (e *PortTakenError) Error() string {
+	return fmt.Sprintf("embedded broker: %s is taken by %s; it was not joined. "+
+		"To use it, set ORDERPOST_NATS_URL=nats://%s; to run beside it, set ORDERPOST_NATS_LISTEN to another loopback address, or to nothing",
+		e.Addr, e.Who(), e.Addr)
+}
+
+// Who describes the program.
+func (e *PortTakenError) Who() string {
 	who := "a program that is no NATS server"
 	if e.Version != "" {
 		who = fmt.Sprintf("a foreign NATS server %q, version %s", e.Server, e.Version)
 	}
-	return fmt.Sprintf("embedded broker: %s is taken by %s; it was not joined. "+
-		"To use it, set ORDERPOST_NATS_URL=nats://%s; to run beside it, set ORDERPOST_NATS_LISTEN to another loopback address",
-		e.Addr, who, e.Addr)
+	return who
 }
 
 // checkFree returns an error for an address that is in use. nats-server would
