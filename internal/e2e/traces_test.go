@@ -183,11 +183,13 @@ func TestAWorkerWithoutTracesSendsNone(t *testing.T) {
 	require.NotContains(t, w.errOut.String(), "trace_id")
 }
 
-// TestWrongTraceSettingsAreNamed before anything is done.
-func TestWrongTraceSettingsAreNamed(t *testing.T) {
+// TestTraceSettingsOfAPlatformStopNothing: they are named, and orders go on without traces.
+func TestTraceSettingsOfAPlatformStopNothing(t *testing.T) {
 	settings, _ := api(t)
 	settings["OTEL_TRACES_EXPORTER"] = "zipkin"
-	code, _, errOut := importFile(t, settings, writeOrders(t, 1))
-	require.Equal(t, program.ExitUsage, code)
+	w := startWorker(t, settings)
+	require.Contains(t, w.errOut.String(), "OTEL_TRACES_EXPORTER")
+	code, _, errOut := importFile(t, settings, writeOrders(t, 1), "--wait")
+	require.Equal(t, program.ExitDone, code, errOut)
 	require.Contains(t, errOut, "OTEL_TRACES_EXPORTER")
 }

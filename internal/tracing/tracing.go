@@ -1,9 +1,12 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,7 +36,8 @@ type Options struct {
 	// Environ decides whether tracing is on. The SDK reads the export options from
 	// the environment of the process.
 	Environ map[string]string
-	// Log gets one line when the receiver fails and one when it works again.
+	// Log gets one line about variables that cannot be followed, one when the receiver fails and one when
+	// it works again.
 	Log zerolog.Logger
 }
 
@@ -44,23 +48,24 @@ type Tracing struct {
 	tracer   trace.Tracer
 }
 
-// Wanted reports whether the variables turn tracing on. Its error names the invalid one.
-func Wanted(environ map[string]string) (bool, error) {
-	endpoint := environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
-	if endpoint == "" {
-		endpoint = environ["OTEL_EXPORTER_OTLP_ENDPOINT"]
-	}
-	exporter := environ["OTEL_TRACES_EXPORTER"]
+// wanted reports whether the variables turn tracing on. Its error names one that this program
+// cannot follow.
+func wanted(environ map[string]string) (bool, error) {
+	// The values of OpenTelemetry's enumerations and booleans may have any case; a boolean is false
+	// unless it is "true".
+	value := func(name string) string { return strings.ToLower(strings.TrimSpace(environ[name])) }
+	endpoint := cmp.Or(value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), value("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	exporters := strings.FieldsFunc(value("OTEL_TRACES_EXPORTER"), func(r rune) bool { return r == ',' || r == ' ' })
 	switch {
-	case environ["OTEL_SDK_DISABLED"] == "true", exporter == "none", exporter == "" && endpoint == "":
+	case value("OTEL_SDK_DISABLED") == "true", slices.Contains(exporters, "none"), len(exporters) == 0 && endpoint == "":
 		return false, nil
-	case exporter != "" && exporter != "otlp":
-		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is not one of otlp, none", exporter)
+	case len(exporters) > 0 && !slices.Contains(exporters, "otlp"):
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is not one of otlp, none", environ["OTEL_TRACES_EXPORTER"])
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		if p := environ[name]; p != "" {
+		if p := value(name); p != "" {
 			if p != "http/protobuf" {
-				return false, fmt.Errorf("%s: %q is not supported, only http/protobuf (usually on port 4318)", name, p)
+				return false, fmt.Errorf("%s: %q is not supported, only http/protobuf (usually on port 4318)", name, environ[name])
 			}
 			break
 		}
@@ -70,13 +75,22 @@ func Wanted(environ map[string]string) (bool, error) {
 
 // Start starts exporting traces if OTEL_EXPORTER_OTLP_ENDPOINT,
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER=otlp is set. Otherwise
-// it returns nil. Its error names the invalid variable. An unreachable receiver is
+// it returns nil. A platform sets such variables for all of its programs, so one that this
+// program cannot follow is logged, and orders go on without traces. An unreachable receiver is
 // no error: the exporter drops the spans, and orders never wait.
-func Start(ctx context.Context, o Options) (*Tracing, error) {
-	on, err := Wanted(o.Environ)
-	if err != nil || !on {
-		return nil, err
+func Start(ctx context.Context, o Options) *Tracing {
+	on, err := wanted(o.Environ)
+	var t *Tracing
+	if on {
+		t, err = start(ctx, o)
 	}
+	if err != nil {
+		o.Log.Warn().Err(err).Msg("going on without traces; correct the variable, or set OTEL_SDK_DISABLED=true")
+	}
+	return t
+}
+
+func start(ctx context.Context, o Options) (*Tracing, error) {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_*: %w", err)

@@ -45,10 +45,7 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	traces, err := tracing.Start(ctx, tracing.Options{Program: "enqueue", Version: program.Version(), Environ: environ, Log: warnings(stderr)})
-	if err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
-	}
+	traces := tracing.Start(ctx, tracing.Options{Program: "enqueue", Version: program.Version(), Environ: environ, Log: warnings(stderr)})
 	defer traces.Stop()
 	options.Trace = traces.Producer()
 	rows := output{o.results, stdout}

@@ -99,10 +99,7 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 		return err
 	}
 	defer done()
-	traces, err := tracing.Start(ctx, tracing.Options{Program: "gateway", Version: program.Version(), Environ: environ, Log: log})
-	if err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
-	}
+	traces := tracing.Start(ctx, tracing.Options{Program: "gateway", Version: program.Version(), Environ: environ, Log: log})
 	defer traces.Stop()
 	return open(ctx, cfg, q, schema, traces.Tracer(), log)
 }

@@ -110,10 +110,7 @@ func serve(cmd *cobra.Command, w *watcher, stderr io.Writer) error {
 		return err
 	}
 	defer done()
-	traces, err := tracing.Start(cmd.Context(), tracing.Options{Program: "watch", Version: program.Version(), Environ: w.environ, Log: log})
-	if err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
-	}
+	traces := tracing.Start(cmd.Context(), tracing.Options{Program: "watch", Version: program.Version(), Environ: w.environ, Log: log})
 	defer traces.Stop()
 	w.q, w.log, w.traces, w.wrong = q, log, traces, make(map[string]string)
 	w.door = fleet.Door{Kind: fleet.DoorWatch, Name: w.dir, Since: time.Now().UTC(), Version: program.Version()}

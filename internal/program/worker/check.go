@@ -19,7 +19,6 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/answer"
-	"orderpost/internal/tracing"
 	pool "orderpost/internal/worker"
 )
 
@@ -180,8 +179,7 @@ func checkParts(cfg pool.Config, environ map[string]string) error {
 	}
 	_, rulesErr := loadRules(cfg)
 	_, schemaErr := cfg.Schema.Load(zerolog.Nop())
-	_, tracingErr := tracing.Wanted(environ)
-	return errors.Join(keysErr, rulesErr, schemaErr, tracingErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles())
+	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles())
 }
 
 // loadRules returns nil if no rules file is set.

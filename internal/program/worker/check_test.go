@@ -131,7 +131,7 @@ func TestCheckReadsEveryFile(t *testing.T) {
 
 // TestCheckEndsAsTheWorkerWould: each of these ends a worker's start with exit code 2.
 func TestCheckEndsAsTheWorkerWould(t *testing.T) {
-	for name, value := range map[string]string{"ORDERPOST_OPS_ADDR": "127.0.0.1:99999", "ORDERPOST_GATEWAY_LISTEN": "127.0.0.1:99999", "OTEL_TRACES_EXPORTER": "nonsense",
+	for name, value := range map[string]string{"ORDERPOST_OPS_ADDR": "127.0.0.1:99999", "ORDERPOST_GATEWAY_LISTEN": "127.0.0.1:99999",
 		"ORDERPOST_LOG_LEVEL": "disabled"} {
 		var out bytes.Buffer
 		code := Run(t.Context(), []string{"check"}, map[string]string{

@@ -68,10 +68,7 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	for _, u := range program.UnknownSettings(environ, program.Settings(cfg)) {
 		log.Warn().Str("variable", u.Name).Msg(u.String())
 	}
-	traces, err := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
-	if err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
-	}
+	traces := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
 	defer traces.Stop()
 	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer()}))
 }
