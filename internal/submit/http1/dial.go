@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"time"
@@ -86,7 +87,7 @@ func (d *dialer) open(ctx context.Context, until time.Time) (_ *conn, err error)
 	if d.proxy != nil {
 		addr = addrOf(d.proxy)
 	}
-	raw, err := d.net(ctx, "tcp", addr)
+	raw, err := d.reach(ctx, addr)
 	if err != nil {
 		return nil, d.unreached(err)
 	}
@@ -108,6 +109,73 @@ func (d *dialer) open(ctx context.Context, until time.Time) (_ *conn, err error)
 		}
 	}
 	return c, nil
+}
+
+// slowName is how long a name may be looked up for both families of addresses at once.
+const slowName = 300 * time.Millisecond
+
+// reach connects to addr. Some resolvers answer for one family of addresses and ignore the
+// other, and the look-up of both then takes longer than a request has. So if the name is not found after
+// slowName, reach also tries each family by itself. The first connection wins.
+func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
+	if host, _, err := net.SplitHostPort(addr); err != nil || net.ParseIP(host) != nil {
+		return d.net(ctx, "tcp", addr)
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends the others
+	defer cancel()
+	type dialed struct {
+		conn net.Conn
+		err  error
+	}
+	both, single := make(chan dialed, 1), make(chan dialed, 2)
+	dial := func(ctx context.Context, network string, to chan<- dialed) {
+		c, err := d.net(ctx, network, addr)
+		to <- dialed{c, err}
+	}
+	found := make(chan struct{}, 1)
+	go dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{DNSDone: func(httptrace.DNSDoneInfo) {
+		select {
+		case found <- struct{}{}:
+		default:
+		}
+	}}), "tcp", both)
+	slow := time.NewTimer(slowName)
+	defer slow.Stop()
+	select {
+	case r := <-both:
+		return r.conn, r.err
+	case <-found:
+		r := <-both
+		return r.conn, r.err
+	case <-slow.C:
+	}
+	go dial(ctx, "tcp4", single)
+	go dial(ctx, "tcp6", single)
+	var lost error // of both: it names what a person expects
+	for left := 3; left > 0; left-- {
+		var r dialed
+		select {
+		case r = <-both:
+			lost = r.err
+		case r = <-single:
+		}
+		if r.err == nil {
+			go func(left int) {
+				for ; left > 0; left-- {
+					var other dialed
+					select {
+					case other = <-both:
+					case other = <-single:
+					}
+					if other.conn != nil {
+						_ = other.conn.Close()
+					}
+				}
+			}(left - 1)
+			return r.conn, nil
+		}
+	}
+	return nil, lost
 }
 
 // shakeHands starts TLS on a connection to addr.
