@@ -150,12 +150,34 @@ func (c *Client) exchange(ctx context.Context, conn *conn, r *request, until tim
 		return false
 	case err != nil:
 		x.Phase, x.Err = PhaseSent, err
+		c.readEarly(ctx, conn, came, until, x)
 		return false
 	case late != nil:
 		x.Phase, x.Err = PhaseSent, late
 		return false
 	}
-	return c.read(ctx, conn, came, until, x)
+	sent := conn.socket.written - written
+	keep = c.read(ctx, conn, came, until, x)
+	unread := x.Answer.Status >= http.StatusBadRequest && sent > surelyRead || x.Answer.Status == http.StatusRequestEntityTooLarge
+	return keep && !unread
+}
+
+// surelyRead is the size of a request that every server reads before it refuses it. A larger one may
+// still be unread in the server's socket, and the next request on the connection would stand behind it.
+const surelyRead = 8 << 10
+
+// readEarly reads the answer to a request that could not be sent as a whole. Many servers refuse a
+// large body, or an expired key, once they have read the headers, and read no more. Such
+// a refusal is an answer. An early success is none: nobody can have read the order.
+func (c *Client) readEarly(ctx context.Context, conn *conn, came int64, until time.Time, x *Exchange) {
+	if conn.setDeadline(ctx, until) != nil {
+		return
+	}
+	var early Exchange
+	c.read(ctx, conn, came, until, &early)
+	if early.Phase == PhaseDone && early.Answer.Status >= http.StatusBadRequest {
+		x.Answer, x.Phase, x.Err = early.Answer, PhaseDone, nil
+	}
 }
 
 func (c *Client) send(ctx context.Context, conn *conn, r *request, until time.Time) (err, late error) {
