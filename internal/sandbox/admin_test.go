@@ -36,8 +36,8 @@ func TestBadConfigChangesNothing(t *testing.T) {
 	a := start(t, nil)
 	before := a.server.Settings()
 	for body, want := range map[string][]string{
-		`{"fault-503":2,"jitter":"-1s"}`:                               {"fault-503: 2 is not a rate", "jitter: -1s is below 0"},
-		`{"fault-503":0.5,"jitter":"-1s","latency":"soon","nope":"1"}`: {"jitter: -1s is below 0", `latency: "soon" is not a duration`, "nope: there is no such setting"},
+		`{"fault-503":2,"jitter":"-1s"}`:                               {"fault-503: 2 is not a rate", "jitter: -1s is negative"},
+		`{"fault-503":0.5,"jitter":"-1s","latency":"soon","nope":"1"}`: {"jitter: -1s is negative", `latency: "soon" is not a duration`, "nope: there is no such setting"},
 		`{"manner":"odd"}`:                                             {`"odd" is none of status, code, errno, fields`},
 		`{"down":true}`:                                                {"down: the value must be a string or a number"},
 		`{"fault-503":"NaN"}`:                                          {"fault-503: NaN is not a rate"},

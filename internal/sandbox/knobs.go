@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"orderpost/internal/duration"
@@ -120,9 +121,13 @@ type (
 func (v *durationValue) String() string { return time.Duration(*v).String() }
 func (v *durationValue) Type() string   { return "duration" }
 func (v *durationValue) Set(s string) error {
-	d, err := duration.Parse(s)
+	bare, negative := strings.CutPrefix(s, "-") // a clock may be behind; Validate refuses the others
+	d, err := duration.Parse(bare)
 	if err != nil {
 		return err
+	}
+	if negative {
+		d = -d
 	}
 	*v = durationValue(d)
 	return nil
