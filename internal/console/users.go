@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"orderpost/internal/textfile"
 )
 
 // bcryptCost makes one check of a password take about 200 ms.
@@ -112,7 +114,7 @@ func (f *userFile) load() error {
 	if f.users != nil && info.ModTime().Equal(f.seen) && info.Size() == f.size {
 		return nil
 	}
-	text, err := os.ReadFile(f.path)
+	text, err := textfile.Read(f.path)
 	if err != nil {
 		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"orderpost/internal/door"
 	"orderpost/internal/order"
+	"orderpost/internal/textfile"
 )
 
 // Scope is one thing that a client may do.
@@ -155,7 +156,7 @@ func readEntries(text []byte) ([]Entry, error) {
 	var file struct {
 		Clients []Entry `yaml:"clients"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+	if err := textfile.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("%s", yaml.FormatError(err, false, false))
 	}
 	if len(file.Clients) == 0 {
@@ -331,7 +332,7 @@ func (c *clients) load() error {
 	if c.byToken != nil && info.ModTime().Equal(c.modified) && info.Size() == c.size {
 		return nil
 	}
-	text, err := os.ReadFile(c.path)
+	text, err := textfile.Read(c.path)
 	if err != nil {
 		return fmt.Errorf("ORDERPOST_GATEWAY_CLIENTS: %w", err)
 	}

@@ -47,6 +47,12 @@ func TestFilesOfClients(t *testing.T) {
 	entries, err := readEntries([]byte("clients:\n" + lines))
 	require.NoError(t, err)
 	require.Equal(t, []Entry{e}, entries)
+	entries, err = readEntries([]byte("\ufeffclients:\n- {name: 007, scopes: [read], tokens: ['" + hash + "'], rate: 5}")) // an editor on Windows wrote it
+	require.NoError(t, err)
+	require.Equal(t, "007", entries[0].Name)
+	require.Equal(t, 5, entries[0].Rate)
+	_, err = readEntries([]byte("clients:\n" + lines + "---\nclients:\n" + lines))
+	require.ErrorContains(t, err, "a second YAML document begins here")
 }
 
 // TestTheFileOfClientsIsReadAgain, and one that is wrong locks nobody out.

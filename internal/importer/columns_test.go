@@ -116,6 +116,17 @@ func TestMappingFile(t *testing.T) {
 	got := m.Merge(Mapping{Types: map[string]Type{"qty": TypeNumber, "b": TypeBool}, Empty: EmptyNull})
 	require.Equal(t, Mapping{Types: map[string]Type{"qty": TypeNumber, "b": TypeBool}, Rename: map[string]string{"Nr": "order_no"},
 		Set: map[string]string{"channel": "web"}, Empty: EmptyNull}, got)
+	m, err = ReadMapping("m.yaml", strings.NewReader("\ufeffset:\n  plz: 01067\n  version: 1.10\n  phone: +49301234\n  hex: 0x1F\nrename: {0815: order_no, 1e3: a}\nempty: null\n"))
+	require.NoError(t, err)
+	require.Equal(t, Mapping{Set: map[string]string{"plz": "01067", "version": "1.10", "phone": "+49301234", "hex": "0x1F"},
+		Rename: map[string]string{"0815": "order_no", "1e3": "a"}, Empty: EmptyNull}, m)
+	for text, want := range map[string]string{
+		"set:\n  note: null\n":            "m.yaml: [2:9] a text is missing here",
+		"empty: omit\n---\nset: {a: b}\n": "m.yaml: [3:4] a second YAML document begins here",
+	} {
+		_, err = ReadMapping("m.yaml", strings.NewReader(text))
+		require.ErrorContains(t, err, want)
+	}
 	_, err = ReadMapping("m.yaml", strings.NewReader("type: {qty: int}\n"))
 	require.ErrorContains(t, err, "m.yaml")
 	empty, err := ReadMapping("m.yaml", strings.NewReader(""))

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"orderpost/internal/order"
+	"orderpost/internal/textfile"
 )
 
 // Type is the JSON type of a column's cells.
@@ -71,11 +72,15 @@ func (m Mapping) forNDJSON() bool {
 	return m.IsZero()
 }
 
-// ReadMapping reads a mapping file (YAML). Unknown keys are an error.
+// ReadMapping reads a mapping file (YAML). Unknown keys are an error. A value without quotes is
+// the text that the file has.
 func ReadMapping(name string, r io.Reader) (Mapping, error) {
 	var m Mapping
-	err := yaml.NewDecoder(r, yaml.Strict()).Decode(&m)
-	if err != nil && !errors.Is(err, io.EOF) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := textfile.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	return m, nil

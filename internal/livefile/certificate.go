@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
+
+	"orderpost/internal/textfile"
 )
 
 // certificateAge is how long a certificate is shown before its files are read again.
@@ -68,11 +69,11 @@ func (c *Certificate) invalid() error {
 // writes one after the other, they do not.
 func (c *Certificate) read() error {
 	c.looked = time.Now()
-	cert, err := os.ReadFile(c.certFile)
+	cert, err := textfile.Read(c.certFile)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.setting, err)
 	}
-	key, err := os.ReadFile(c.keyFile)
+	key, err := textfile.Read(c.keyFile)
 	if err != nil {
 		return fmt.Errorf("%s: its key: %w", c.setting, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"orderpost/internal/textfile"
 )
 
 // atRest is how old a file must be before Reload takes it: an editor may be writing it
@@ -50,7 +52,7 @@ func (f *File) Reload(take func(text []byte) error) (changed bool, err error) {
 
 // read reads the file, and has its content taken if it changed.
 func (f *File) read(take func([]byte) error) (changed bool, err error) {
-	text, err := os.ReadFile(f.path)
+	text, err := textfile.Read(f.path)
 	if err != nil {
 		f.looked = nil
 		return false, f.named(err)

@@ -7,10 +7,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"orderpost/internal/textfile"
 )
 
 const (
@@ -59,7 +60,7 @@ func readSecrets(text string) (keys [][]byte, err error) {
 
 // readFile reads the secrets in a file. Its errors name the setting and the file.
 func readFile(file string) (keys [][]byte, err error) {
-	text, err := os.ReadFile(file)
+	text, err := textfile.Read(file)
 	if err != nil {
 		return nil, fmt.Errorf("ORDERPOST_NOTIFY_SECRET_FILE: %w", err) // it names the file
 	}

@@ -210,6 +210,15 @@ func TestLargeSchemasCompile(t *testing.T) {
 
 // TestReadAgain: a changed file is in force within seconds. One with a mistake changes
 // nothing, and says so.
+// TestByteOrderMark: editors on Windows write one.
+func TestByteOrderMark(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "order.json")
+	require.NoError(t, os.WriteFile(path, []byte("\ufeff{\"required\":[\"qty\"]}"), 0o600))
+	s, err := Config{File: path}.Load(zerolog.Nop())
+	require.NoError(t, err)
+	require.NotNil(t, s.Check(with(t, `"a":"1"`)))
+}
+
 func TestReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "order.schema.json")
 	write := func(text string) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/secret"
+	"orderpost/internal/textfile"
 )
 
 // MaxPairs is the largest number of key pairs that an account has.
@@ -213,15 +213,12 @@ func readSetting(name string, value secret.Text, file string) (string, error) {
 	if file == "" {
 		return string(value), nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := textfile.Read(file)
 	if err != nil {
 		return "", fmt.Errorf("ORDERPOST_%s_FILE: %w", name, err)
 	}
-	return strings.TrimPrefix(string(data), byteOrderMark), nil
+	return string(data), nil
 }
-
-// byteOrderMark begins some text files that were written on Windows.
-const byteOrderMark = "\ufeff"
 
 // lines splits text at line ends and drops empty lines. Spaces belong to a secret.
 func lines(text string) []string {

@@ -11,6 +11,7 @@ import (
 
 	"orderpost/internal/duration"
 	"orderpost/internal/importer"
+	"orderpost/internal/textfile"
 )
 
 // FolderFlags are the flags with which the files of a watched folder are imported: those of
@@ -68,8 +69,8 @@ func ParseFolderFlags(text string, when Completeness, read func(name string) ([]
 	x.Register(cmd)
 	x.o.daily = true
 	var errs []error
-	for n, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+	for n, line := range strings.Split(string(textfile.Decode([]byte(text))), "\n") {
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}

@@ -2,8 +2,9 @@ package enqueue
 
 import (
 	"fmt"
-	"os"
 	"strings"
+
+	"orderpost/internal/textfile"
 )
 
 // The settings for the API secret. One of them is set.
@@ -24,7 +25,7 @@ func secretFrom(environ map[string]string, pair int) (string, error) {
 	case text == "" && path == "":
 		return "", fmt.Errorf("no API secret: set %s or %s", secretSetting, secretFileSetting)
 	case path != "":
-		data, err := os.ReadFile(path)
+		data, err := textfile.Read(path)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", secretFileSetting, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"orderpost/internal/endpoint"
 	"orderpost/internal/program"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/textfile"
 )
 
 const (
@@ -189,7 +189,7 @@ func (o *options) readKeys(flags *pflag.FlagSet, environ map[string]string) {
 	switch {
 	case flags.Changed("key"):
 	case o.keysFile != "":
-		content, err := os.ReadFile(o.keysFile)
+		content, err := textfile.Read(o.keysFile)
 		if err != nil {
 			o.errs = append(o.errs, fmt.Errorf("keys-file: %w", err))
 		}

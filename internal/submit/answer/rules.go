@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,11 +15,11 @@ import (
 	"github.com/expr-lang/expr/vm"
 	"github.com/goccy/go-yaml"
 	yamlast "github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"orderpost/internal/duration"
 	"orderpost/internal/livefile"
 	"orderpost/internal/order"
+	"orderpost/internal/textfile"
 )
 
 const (
@@ -124,7 +123,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	if len(data) > maxRulesFile {
 		return nil, &RulesError{file, 0, fmt.Sprintf("the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)}
 	}
-	nodes, err := ruleNodes(file, bytes.TrimPrefix(data, []byte("\ufeff"))) // YAML may begin with a byte order mark, and the parser knows none
+	nodes, err := ruleNodes(file, data)
 	if err != nil {
 		return nil, err
 	}
@@ -158,19 +157,9 @@ func (r *Rules) AllowsOtherOrderNo() bool {
 
 // ruleNodes returns the entries of the top-level list `rules:`.
 func ruleNodes(file string, data []byte) ([]yamlast.Node, error) {
-	tree, err := parser.ParseBytes(data, 0)
+	doc, err := textfile.Document(data)
 	if err != nil {
 		return nil, yamlError(file, 0, err)
-	}
-	var doc yamlast.Node
-	for _, d := range tree.Docs {
-		if d.Body == nil || d.Body.Type() == yamlast.CommentType {
-			continue
-		}
-		if doc != nil {
-			return nil, &RulesError{file, nodeLine(d.Body), "a second YAML document: write one list"}
-		}
-		doc = d.Body
 	}
 	if doc == nil {
 		return nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
@@ -178,7 +167,7 @@ func ruleNodes(file string, data []byte) ([]yamlast.Node, error) {
 	var top struct {
 		Rules yamlast.Node `yaml:"rules"`
 	}
-	if err := yaml.NodeToValue(doc, &top, yaml.Strict()); err != nil {
+	if err := textfile.UnmarshalNode(doc, &top); err != nil {
 		return nil, yamlError(file, nodeLine(doc), err)
 	}
 	list, ok := top.Rules.(*yamlast.SequenceNode)
@@ -218,6 +207,9 @@ func fieldLine(n yamlast.Node, name string) int {
 // yamlError returns a YAML error with its line and message, without the excerpt
 // of the source.
 func yamlError(file string, line int, err error) error {
+	if at, ok := errors.AsType[*textfile.PlaceError](err); ok {
+		return &RulesError{file, at.Line, at.What}
+	}
 	var y yaml.Error
 	if errors.As(err, &y) {
 		if t := y.GetToken(); t != nil && t.Position != nil {
@@ -233,7 +225,7 @@ func (r *rule) read(file string, node yamlast.Node) error {
 	fail := func(field, format string, args ...any) error {
 		return &RulesError{file, fieldLine(node, field), fmt.Sprintf("rule %d: ", r.number) + fmt.Sprintf(format, args...)}
 	}
-	if err := yaml.NodeToValue(node, &r.ruleText, yaml.Strict()); err != nil {
+	if err := textfile.UnmarshalNode(node, &r.ruleText); err != nil {
 		return yamlError(file, r.line, err)
 	}
 	r.line = fieldLine(node, "when")

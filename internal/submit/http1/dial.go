@@ -10,8 +10,9 @@ import (
 	"net"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"time"
+
+	"orderpost/internal/textfile"
 )
 
 // dialer opens connections to the API, through the proxy if the environment names
@@ -53,7 +54,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 }
 
 func withCA(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := textfile.Read(file)
 	if err != nil {
 		return nil, fmt.Errorf("ORDERPOST_API_CA_FILE: %w", err)
 	}
