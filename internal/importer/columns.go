@@ -14,10 +14,35 @@ import (
 	"orderpost/internal/order"
 )
 
-// ownColumns are the columns that rejects and results files add. An import skips
-// them, so such a file can be imported unchanged.
-var ownColumns = []string{"_row", "_column", "_code", "_message",
-	"_outcome", "_verdict", "_status", "_reason", "_attempts", "_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
+// rejectColumns follow the original columns in a rejects file.
+var rejectColumns = []string{"_row", "_column", "_code", "_message"}
+
+// ownColumns returns the columns of a header that a rejects or results file has added. An import
+// skips them, so such a file can be imported unchanged. It is one if it has all of them.
+func ownColumns(header []string) (own []string) {
+	for _, added := range [][]string{rejectColumns, resultColumns} {
+		if hasAll(header, added) {
+			own = append(own, added...)
+		}
+	}
+	return own
+}
+
+func hasAll(header, names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(header, name) })
+}
+
+// checkOwn refuses a column that is named like one of a rejects or results file in a file that is
+// none: nobody can tell whose it is.
+func checkOwn(name string) error {
+	for _, added := range [][]string{rejectColumns, resultColumns} {
+		if slices.Contains(added, name) {
+			return advise(fmt.Sprintf("rejects and results files add a column %s, which an import skips, and this file does not have all that they add (%s); give the column another name, or remove it", name, strings.Join(added, ", ")),
+				" ("+nameFlag("--rename", name, strings.TrimPrefix(name, "_"))+")")
+		}
+	}
+	return nil
+}
 
 // column is one column of the file.
 type column struct {
@@ -63,8 +88,9 @@ type layout struct {
 func newLayout(header []string, m Mapping) (*layout, error) {
 	l := &layout{orderNo: -1, empty: m.Empty, sameWarnings: m.Empty == "" || m.Empty == EmptyString}
 	seen := make(map[string]int)
+	own := ownColumns(header)
 	for i, name := range header {
-		c, err := readColumn(name, m)
+		c, err := readColumn(name, own, m)
 		if err == nil {
 			err = l.check(i, c, seen)
 		}
@@ -116,16 +142,22 @@ type columnError struct {
 func (e *columnError) Error() string { return e.err.Error() }
 func (e *columnError) Unwrap() error { return e.err }
 
-func readColumn(header string, m Mapping) (column, error) {
+// readColumn reads a column's name. own are the columns that a rejects or results file added.
+func readColumn(header string, own []string, m Mapping) (column, error) {
 	c := column{header: header, typ: TypeString}
-	if slices.Contains(ownColumns, header) || header == notBeforeColumn {
+	var given Type
+	to, renamed := m.Rename[header]
+	switch {
+	case header == notBeforeColumn, !renamed && slices.Contains(own, header):
 		c.skip = true
 		return c, nil
-	}
-	var given Type
-	if to, ok := m.Rename[header]; ok {
+	case renamed:
 		c.field = to
-	} else {
+	default:
+		if err := checkOwn(header); err != nil {
+			c.field = header
+			return c, err
+		}
 		var err error
 		if c.field, given, err = splitType(header); err != nil {
 			return c, &advised{fmt.Errorf("%w; if the colon belongs to the name, give the column another one", err), " (--rename)"}

@@ -84,6 +84,23 @@ func TestNamesThatPathsQuote(t *testing.T) {
 	require.Contains(t, refusals(t, openText(t, "order_no,timeout,to.Zip code:number\nA-1,30,9007199254740993\n")), "orders.csv:2:3: column to.Zip code: ")
 }
 
+// TestColumnsNamedLikeOurs: a file's own column never vanishes because a results or rejects file
+// has one of its name.
+func TestColumnsNamedLikeOurs(t *testing.T) {
+	require.Contains(t, refusals(t, openText(t, "order_no,timeout,_status,_batch\nA-1,30,urgent,7\n")),
+		"orders.csv:1:3: rejects and results files add a column _status, which an import skips, and this file does not have all that they add (_outcome, ")
+	require.Contains(t, refusals(t, openText(t, "order_no,timeout,_status\nA-1,30,urgent\n")), "give the column another name, or remove it (--rename _status=status)")
+	for _, name := range append(append([]string{}, rejectColumns...), resultColumns...) {
+		require.Contains(t, refusals(t, openText(t, "order_no,timeout,"+name+"\nA-1,30,x\n")), "a column "+name+", which an import skips")
+		_, got := bodies(t, openText(t, "order_no,timeout,"+name+"\nA-1,30,x\n", mapped(Mapping{Rename: map[string]string{name: name}})))
+		require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"` + name + `":"x"}`}, got)
+	}
+	_, got := bodies(t, openText(t, "order_no,timeout,_id,_Status\nA-1,30,x,y\n"))
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"_id":"x","_Status":"y"}`}, got)
+	_, got = bodies(t, openText(t, "_row,_column,order_no,timeout,_message,_code\n2,3,A-1,30,wrong,x\n", mapped(Mapping{Rename: map[string]string{"_message": "note"}})))
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"note":"wrong"}`}, got, "whose order a person changed")
+}
+
 func TestMappingRefused(t *testing.T) {
 	const content = "order_no,timeout,a\nA,30,x\n"
 	for want, m := range map[string]Mapping{

@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,20 +17,71 @@ type cellError struct {
 	field  string
 	or     Code // the other answer to a question that has two
 	err    error
+	// partial says that the body is not complete: the row has another mistake, too.
+	partial bool
 }
 
 func (e *cellError) Error() string { return e.err.Error() }
 
 // appendBody appends a row as a JSON object with its fields in the order of the
 // columns. kinds says what the cells of a workbook are. made is the order number from the template. The body is complete even if
-// the error is one of [Questions].
+// the error is one of [Questions], unless that is partial.
 func (l *layout) appendBody(dst []byte, cells []string, kinds []xlsx.Kind, made string) ([]byte, *cellError) {
 	dst = append(dst, '{')
 	dst, _, err := l.appendMembers(dst, l.root.members, cells, kinds, made)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = l.questions(cells, kinds)
+	case err.code == CodeType: // the cells of a row that is no order seldom have their columns' types
+		if no := l.noOrder(cells); no != nil {
+			no.partial, err = true, no
+		}
 	}
 	return append(dst, '}'), err
+}
+
+// noOrder returns the question about a row that is no order: the header again, a line that is
+// drawn, or totals. Without a column order_no, the whole row tells.
+func (l *layout) noOrder(cells []string) *cellError {
+	if l.orderNo >= 0 {
+		if cell := cells[l.orderNo]; l.isHeader(l.orderNo, cell) || noOrder(cell) != "" {
+			return l.ask(l.orderNo, cell, CodeNoOrder)
+		}
+		return nil
+	}
+	first, header, drawn := -1, true, true
+	for i, cell := range cells {
+		if l.columns[i].skip || strings.TrimSpace(cell) == "" {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		header = header && l.isHeader(i, cell)
+		drawn = drawn && strings.IndexFunc(cell, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) < 0
+		if !header && !drawn {
+			break
+		}
+	}
+	if first >= 0 && (header || drawn || isTotal(cells[first])) {
+		return l.ask(first, cells[first], CodeNoOrder)
+	}
+	return nil
+}
+
+// isHeader reports whether a cell is the name of its column.
+func (l *layout) isHeader(i int, cell string) bool {
+	c := &l.columns[i]
+	return len(cell) >= len(c.header) && strings.EqualFold(strings.TrimSpace(cell), c.header) || i == l.orderNo && strings.EqualFold(cell, c.field)
+}
+
+// ask returns a question about a cell, or nil if the mapping answers it.
+func (l *layout) ask(i int, cell string, code Code) *cellError {
+	c := &l.columns[i]
+	if c.accept.has(code) {
+		return nil
+	}
+	return &cellError{column: i + 1, code: code, field: c.field, err: questionError(c.field, cell, code)}
 }
 
 // asks reports whether an import asks about a cell, or refuses it, for what is stored in it.
@@ -41,6 +93,11 @@ func (l *layout) asks(i int, kind xlsx.Kind) bool {
 
 // questions returns a question about the first suspicious cell of a row.
 func (l *layout) questions(cells []string, kinds []xlsx.Kind) *cellError {
+	if l.orderNo < 0 {
+		if no := l.noOrder(cells); no != nil {
+			return no
+		}
+	}
 	for i := range l.columns {
 		c := &l.columns[i]
 		if c.skip || c.typ != TypeString && !c.hasNumbers() {
@@ -55,7 +112,9 @@ func (l *layout) questions(cells []string, kinds []xlsx.Kind) *cellError {
 		var code Code
 		switch {
 		case i == l.orderNo:
-			code = questionOfOrderNo(cells[i])
+			if code = questionOfOrderNo(cells[i]); code == "" && l.isHeader(i, cells[i]) {
+				code = CodeNoOrder
+			}
 		case c.typ != TypeInt:
 			code = question(cells[i])
 		}

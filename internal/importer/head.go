@@ -63,8 +63,9 @@ func ReadHead(content io.ReadSeeker, o Options, rows int) (*Head, error) {
 			h.Sheets = append(h.Sheets, s.Name)
 		}
 	}
+	own := ownColumns(t.header)
 	for _, name := range t.header {
-		c, err := readColumn(name, Mapping{})
+		c, err := readColumn(name, own, Mapping{})
 		if err != nil {
 			c.field, c.typ = name, TypeString
 		}

@@ -27,7 +27,7 @@ const (
 	CodeDuplicate Code = "duplicate_order_no"
 	// CodePadded: an order_no with spaces around it.
 	CodePadded Code = "padded"
-	// CodeExcel: an order_no that a spreadsheet turned into a number.
+	// CodeExcel: an order_no that a program turned into a number.
 	CodeExcel Code = "excel_number"
 	// CodeError: a spreadsheet's error value.
 	CodeError Code = "excel_error"
@@ -39,6 +39,11 @@ const (
 	CodeInvisible Code = "invisible"
 	// CodeApostrophe: an apostrophe that keeps a spreadsheet from running a formula.
 	CodeApostrophe Code = "apostrophe"
+	// CodeQuoted: quotes, or the =" of exports, that a program has put around a cell.
+	CodeQuoted Code = "quoted"
+	// CodeNoOrder: a row that is no order: the header again, a line that is drawn, totals, or
+	// the word that programs write for a missing value.
+	CodeNoOrder Code = "no_order"
 	// CodeComma: a number with a decimal comma.
 	CodeComma Code = "decimal_comma"
 	// CodeThousands: a number with separators between its thousands.

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,10 +14,10 @@ import (
 	"orderpost/internal/order"
 )
 
-// Questions lists the codes of cells that a spreadsheet has probably spoiled, and of
-// numbers as people write them. A person can accept such a cell with Mapping.Accept.
+// Questions lists the codes of cells that a program has probably spoiled, of rows that are
+// probably no orders, and of numbers as people write them. A person can accept such a cell with Mapping.Accept.
 func Questions() []Code {
-	return []Code{CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible, CodeApostrophe, CodeComma, CodeThousands}
+	return []Code{CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible, CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands}
 }
 
 // question returns what is suspicious about a cell of text or a number in any
@@ -33,6 +34,10 @@ func question(cell string) Code {
 	case first == '\'':
 		if unescapeFormula(cell) != cell || len(cell) > 1 && strings.IndexByte("=+-@", cell[1]) >= 0 {
 			return CodeApostrophe
+		}
+	case first == '=':
+		if len(cell) > 2 && cell[1] == '"' && cell[len(cell)-1] == '"' {
+			return CodeQuoted
 		}
 	case first == '+', first == '-', '0' <= first && first <= '9':
 		if n := len(cell); n > 4 && (cell[n-3] == '+' || cell[n-4] == '+') && displayed.MatchString(cell) {
@@ -51,19 +56,48 @@ func questionOfOrderNo(cell string) Code {
 	switch code := question(cell); {
 	case code != "":
 		return code
-	case strings.IndexByte(cell, '+') > 0 && mangled.MatchString(cell):
+	case isRetyped(cell):
 		return CodeExcel
 	case invisibleAt(cell) >= 0:
 		return CodeInvisible
 	case isDate(cell):
 		return CodeDate
+	case isQuoted(cell):
+		return CodeQuoted
+	case cell != "" && cell[0] == '\'':
+		return CodeApostrophe
+	case noOrder(cell) != "":
+		return CodeNoOrder
 	}
 	return ""
 }
 
+// isRetyped reports whether a program has made a number of an order number and written that.
+func isRetyped(cell string) bool {
+	return cell != "" && strings.IndexByte("+-0123456789", cell[0]) >= 0 && strings.IndexFunc(cell, func(r rune) bool { return r < '0' || r > '9' }) >= 0 &&
+		(mangled.MatchString(cell) || float.MatchString(cell) || grouped.MatchString(cell))
+}
+
+// isQuoted reports whether a cell has quotes around it, or a quote at its end.
+func isQuoted(cell string) bool {
+	first, _ := utf8.DecodeRuneInString(cell)
+	last, _ := utf8.DecodeLastRuneInString(cell)
+	return isQuote(last) || first != '\'' && isQuote(first)
+}
+
+// isQuote reports whether r is a quotation mark, or a sign that people type for one.
+func isQuote(r rune) bool {
+	return r == '"' || r == '\'' || r >= '`' && (unicode.Is(unicode.Quotation_Mark, r) || strings.ContainsRune("`´′″‵‶", r))
+}
+
 var (
-	// mangled is how a spreadsheet shows a long number that it has rounded.
-	mangled = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+$`)
+	// mangled is how programs write a large or a small number: with one digit in front of the
+	// point, if the exponent has no sign.
+	mangled = regexp.MustCompile(`^[+-]?(?:[0-9]+([.,][0-9]+)?[eE]\+[0-9]+|(?:[0-9]|[0-9]+[.,][0-9]+)[eE]-?[0-9]{1,3})$`)
+	// float is how programs write a whole number that became a floating point number.
+	float = regexp.MustCompile(`^[+-]?[0-9]+[.,]0+$`)
+	// grouped is a number with separators between its thousands.
+	grouped = regexp.MustCompile(`^[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:['’][0-9]{3})+)(?:\.[0-9]+)?$`)
 	// displayed is the exact form that a spreadsheet shows. It is for columns in which
 	// other numbers are legitimate.
 	displayed = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+)?E\+[0-9]{2,3}$`)
@@ -106,7 +140,7 @@ func invisibleAt(cell string) int {
 			return false
 		}
 		return r == utf8.RuneError || !unicode.IsPrint(r) || r == '\u115f' || r == '\u1160' || r == '\u2800' || r == '\u3164' || r == '\uffa0' ||
-			unicode.Is(unicode.Variation_Selector, r)
+			unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 	})
 }
 
@@ -131,7 +165,9 @@ func questionError(field, cell string, code Code) error {
 	var what string
 	switch code {
 	case CodeExcel:
-		what = seen + " is a number that a spreadsheet has rounded, its last digits are lost; format the column as text and export it again"
+		if what = seen + " is how a program writes a number, and an order number is text; have the column written as text"; mangled.MatchString(cell) || displayed.MatchString(cell) {
+			what = seen + " is a number that a program has rounded, its last digits are lost; format the column as text and export it again"
+		}
 	case CodeError:
 		what = seen + " is what a spreadsheet shows instead of a value (an error, or a column that is too narrow); correct it there and export it again"
 	case CodeRounded:
@@ -142,10 +178,69 @@ func questionError(field, cell string, code Code) error {
 		at := max(invisibleAt(cell), 0)
 		r, _ := utf8.DecodeRuneInString(cell[at:])
 		what = fmt.Sprintf("%s has an invisible or damaged character (%U, character %d); remove it", seen, r, utf8.RuneCountInString(cell[:at])+1)
+	case CodeQuoted:
+		what = seen + " has quotes that a program has put around it, and they would be sent as a part of it; remove them (cells are quoted by \" alone)"
+		if cell[0] == '=' {
+			what = seen + " is what exports write to keep a spreadsheet from changing a cell, and would be sent with its signs; remove =\" and \""
+		}
+	case CodeNoOrder:
+		what = seen + " " + cmp.Or(noOrder(cell), headerAgain) + "; remove the row, or correct the cell"
 	case CodeApostrophe:
 		what = seen + " begins with an apostrophe that marks text in a spreadsheet, and would become a part of the value; remove the apostrophe"
 	}
 	return advise(what, ". If it is right as it is: "+acceptFlag(field, code))
+}
+
+// headerAgain says that a row has the names of the columns.
+const headerAgain = "is the name of a column: the row is the header again, as in files that were joined"
+
+// noOrder says why a cell is no order number, but what stands where a row has none; "" = it may
+// be one.
+func noOrder(cell string) string {
+	digits, letters, space := false, false, false
+	for _, r := range cell {
+		switch {
+		case '0' <= r && r <= '9':
+			digits = true
+		case r == ' ':
+			space = true
+		default:
+			letters = letters || unicode.IsLetter(r) || unicode.IsNumber(r)
+		}
+	}
+	switch {
+	case !digits && !letters && cell != "":
+		return "has neither letters nor digits: it is a line that is drawn, or a sign for nothing"
+	case letters && (space || !digits) && isTotal(cell):
+		return "is the word of a row of totals"
+	case letters && !digits && missing[strings.ToLower(strings.Trim(cell, "()[]<>{}+-"))]:
+		return "is what programs write for a missing value"
+	}
+	return ""
+}
+
+// isTotal reports whether a cell says that its row has totals, as in Total, Grand Total: or A-1 Total.
+func isTotal(cell string) bool {
+	words := strings.FieldsFunc(strings.ToLower(cell), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(":=()", r) })
+	return len(words) > 0 && (totals[words[0]] || totals[words[len(words)-1]] || totals[strings.Join(words, " ")])
+}
+
+var (
+	// missing holds what programs write for a missing value, and truth values, without brackets.
+	missing = wordSet(`nan|nat|na|n/a|null|nil|none|undefined|missing|dbnull|inf|infinity|\n|true|false|wahr|falsch|blank|leer|empty|object object`)
+	// totals holds the words that spreadsheets, reports and people write beside a sum.
+	totals = wordSet(`total|totals|subtotal|sub-total|sum|sums|summe|summen|gesamt|gesamtsumme|gesamtergebnis|ergebnis|zwischensumme|teilergebnis|insgesamt
+totale|totaux|somme|sous-total|subtotale|somma|suma|sumas|razem|ogółem|totaal|subtotaal|итого|всего|сумма|toplam|celkem|součet|összesen|yhteensä|summa|totalt
+i alt|ukupno|skupaj|jumlah|tổng|tổng cộng|σύνολο|合計|小計|総計|总计|合计|小计|總計|합계|소계|총계|รวม|المجموع|الإجمالي`)
+)
+
+// wordSet returns the words of a text, in which a | separates phrases.
+func wordSet(text string) map[string]bool {
+	set := make(map[string]bool)
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '\n' }) {
+		set[word] = true
+	}
+	return set
 }
 
 // acceptFlag returns the flag of enqueue that accepts such cells of a field. A name that no

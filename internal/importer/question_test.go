@@ -16,16 +16,21 @@ func TestSpoiledOrderNumbers(t *testing.T) {
 	cases := map[Code][]string{
 		CodeError: {"#REF!", "#N/A", "#NV", "#N/D", "#WERT!", "#NAME?", "#DIV/0!", "#BEZUG!", "#VALEUR!", "#ZAHL!", "#NULL!", "#NUM!", "#VALUE!",
 			"#NOM?", "#¡REF!", "#¿NOMBRE?", "#¡DIV/0!", "#RIF!", "#VERW!", "#SPILL!", "#ÜBERLAUF!", "#ССЫЛКА!", "#DZIEL/0!", "########", "###", "Err:502", "Err :508"},
-		CodeExcel:      {"1.2E+12", "1,23457E+11", "4E+15", "4.00638E+12", "1.23456789012346E+018", "-4E+15", "1e+15"},
+		CodeExcel: {"1.2E+12", "1,23457E+11", "4E+15", "4.00638E+12", "1.23456789012346E+018", "-4E+15", "1e+15", "1E5", "1.2e12", "4,00638E12", "1e-5", "-1.5E-07",
+			"1001.0", "1001,00", "-7.0", "1,001", "12,345,678.90", "1'001", "1’234’567"},
 		CodeRounded:    {"1234567890123450000", "12345678901234500", "1000000000001230000000"},
 		CodeDate:       {"31.12.2026", "31.12.26", "12/31/2026", "1/2/2026", "31/12/26", "31-12-2026", "2026-12-31", "2026/12/31", "31.12.2026 00:00:00", "02. Jan", "2-Jan", "02-Jan", "Jan-26", "Jan 26", "01. Mrz", "1-Mär", "janv-26", "2-févr", "02-Jan-26", "2-ene", "Mrz 26", "Mar-2026", "2-Jan-1999"},
-		CodeInvisible:  {"A\u00ad1", "A\u00a01", "A\u202f1", "A\u200b1", "A\u200d1", "A\ufeff1", "A\u202e1", "A\x001", "A\x1b1", "A\t1", "A\ufffd1", "A\u20031", "\u00adA"},
-		CodeApostrophe: {"'=A1", "'+A1", "'-A1", "'@A1", "'=", "''=A1"},
+		CodeInvisible:  {"A\u00ad1", "A\u00a01", "A\u202f1", "A\u200b1", "A\u200d1", "A\ufeff1", "A\u202e1", "A\x001", "A\x1b1", "A\t1", "A\ufffd1", "A\u20031", "\u00adA", "A\u034f1", "A\U000e00411", "A\u17b41"},
+		CodeApostrophe: {"'=A1", "'+A1", "'-A1", "'@A1", "'=", "''=A1", "'0071", "'A"},
+		CodeQuoted:     {`=""A-1""`, `=""0071""`, "'A-1'", `""A-1""`, "“A-1”", "„A-1“", "«A-1»", "‘A-1’", "`A-1`", "「A-1」", "A-1”", "“A-1", "b'A-1'"},
+		CodeNoOrder: {"order_no", "Order_No", "nan", "NaN", "-nan", "None", "null", "NULL", "(null)", "[NULL]", "<NA>", "NaT", "undefined", "N/A", `\N`, "inf", "true", "[object Object]",
+			"-----", "=====", "-", "?", "***", "…", "##", "+---+", "Total", "TOTAL:", "Grand Total", "Summe", "Zwischensumme:", "Total général", "A-1 Total", "Total (12)", "合計", "Итого", "i alt"},
 	}
 	require.Len(t, cases, len(Questions())-2, "the others are about numbers")
 	for code, cells := range cases {
 		for _, cell := range cells {
 			row := fmt.Sprintf("order_no,timeout\nX-1,30\n\"%s\",30\n", cell)
+			cell := strings.ReplaceAll(cell, `""`, `"`)
 			got := refusals(t, openText(t, row))
 			require.True(t, strings.HasPrefix(got, "orders.csv:3:1: column order_no: "), got)
 			require.True(t, strings.HasSuffix(got, "--accept order_no="+string(code)), "%q: %s", cell, got)
@@ -35,7 +40,7 @@ func TestSpoiledOrderNumbers(t *testing.T) {
 			require.Len(t, orders, 2, "%q", cell)
 
 			line := fmt.Sprintf("{\"order_no\":%q,\"timeout\":30}\n", cell)
-			if strings.ContainsAny(cell, "\x00\x1b\u00ad\ufeff\u202e\u200b\u200d") {
+			if strings.ContainsAny(cell, "\x00\x1b\u00ad\ufeff\u202e\u200b\u200d\U000e0041") {
 				continue // Go quotes these as JSON does not
 			}
 			require.Contains(t, refusals(t, openText(t, line)), "orders.csv:1: column order_no: ")
@@ -47,10 +52,37 @@ func TestSpoiledOrderNumbers(t *testing.T) {
 
 // TestOrderNumbersThatAreRight are not asked about.
 func TestOrderNumbersThatAreRight(t *testing.T) {
-	for _, fine := range []string{"12E5", "1.2", "+49", "E+12", "1E+", "A 1", "#1", "#17", "##", "A#REF!", "#ref", "1.2.3", "2026-13-31", "2026-1", "123/2026", "12/2026",
+	for _, fine := range []string{"12E5", "1.2", "+49", "E+12", "1E+", "A 1", "#1", "#17", "A#REF!", "#ref", "1.2.3", "2026-13-31", "2026-1", "123/2026", "12/2026",
 		"10-11-26", "MAR-26", "2-JAN", "32.13.2026", "Order-26", "may1", "1234567890123456789", "1000000000000000000", "12345678901234560", "123456789012345", "01234567890123450000",
-		"Käse 1", "'A", "A'=1", "-5", "+1", "O'Neil", "12.34.5678", "Jan-1", "march-0001", "may 4711", "Err:1", "12:30"} {
+		"Käse 1", "A'=1", "1.5E5x", "12E-5A", "1001.5", "1.001", "1,01", "TOTAL-1", "Totals4711", "null-1", "Nathan", "order_no-1", "№7", "Σ1", "名", "-5", "+1", "O'Neil", "12.34.5678", "Jan-1", "march-0001", "may 4711", "Err:1", "12:30"} {
 		_, got := bodies(t, openText(t, fmt.Sprintf("order_no,timeout\n\"%s\",30\n", fine)))
+		require.Len(t, got, 1, fine)
+	}
+}
+
+// TestRowsThatAreNoOrders are asked about, also where their cells have not the columns' types, and
+// where the numbers are made.
+func TestRowsThatAreNoOrders(t *testing.T) {
+	made := mapped(Mapping{OrderNoTemplate: "X-{row}"})
+	for _, c := range []struct{ content, want string }{
+		{"order_no,timeout,a\nA-1,30,x\nORDER_NO,TIMEOUT,a\n", `orders.csv:3:1: column order_no: "ORDER_NO" is the name of a column: the row is the header again`},
+		{"order_no,timeout,a\n--------,-------,---\nA-1,30,x\n", `orders.csv:2:1: column order_no: "--------" has neither letters nor digits`},
+		{"order_no,timeout,a\nA-1,30,x\nSumme,,30\n", `orders.csv:3:1: column order_no: "Summe" is the word of a row of totals; remove the row, or correct the cell. If it is right as it is: --accept order_no=no_order`},
+	} {
+		require.Contains(t, refusals(t, openText(t, c.content)), c.want)
+	}
+	renamed := mapped(Mapping{Rename: map[string]string{"Auftrag": "order_no"}})
+	require.Contains(t, refusals(t, openText(t, "Auftrag,timeout\nA-1,30\nAuftrag,timeout\n", renamed)), `orders.csv:3:1: column Auftrag: "Auftrag" is the name of a column`)
+	for _, c := range []struct{ row, want string }{
+		{"item,qty,timeout", `orders.csv:3:1: column item: "item" is the name of a column`},
+		{"---,---,---", `orders.csv:3:1: column item: "---" has neither`},
+		{"Total,12,", `orders.csv:3:1: column item: "Total" is the word of a row of totals`},
+		{",Total,12", `orders.csv:3:2: column qty: "Total" is the word of a row of totals`},
+	} {
+		require.Contains(t, refusals(t, openText(t, "item,qty,timeout\nx,1,30\n"+c.row+"\n", made)), c.want)
+	}
+	for _, fine := range []string{"item,2,30", "-,2,30", "null,1,30", "x,Total,30"} {
+		_, got := bodies(t, openText(t, "item,qty,timeout\n"+fine+"\n", made))
 		require.Len(t, got, 1, fine)
 	}
 }
@@ -58,7 +90,7 @@ func TestOrderNumbersThatAreRight(t *testing.T) {
 // TestSpoiledCells: other columns are asked about what no text looks like.
 func TestSpoiledCells(t *testing.T) {
 	for cell, code := range map[string]Code{
-		"4,00638E+12": CodeExcel, "4.00638E+12": CodeExcel, "#NV": CodeError, "########": CodeError, "'=1+1": CodeApostrophe, "'-5": CodeApostrophe,
+		"4,00638E+12": CodeExcel, "4.00638E+12": CodeExcel, "#NV": CodeError, "########": CodeError, "'=1+1": CodeApostrophe, `=""01067""`: CodeQuoted, "'-5": CodeApostrophe,
 		"a\x00b": CodeInvisible, "1234567890123450000": CodeRounded,
 	} {
 		content := fmt.Sprintf("order_no;timeout;Art. Nr\nA-1;30;\"%s\"\n", cell)

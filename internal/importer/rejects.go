@@ -22,7 +22,7 @@ func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 		})
 	}
 	columns, header := f.original()
-	out, escape, err := f.newRows(w, f.head.format, append(header, "_row", "_column", "_code", "_message"))
+	out, escape, err := f.newRows(w, f.head.format, append(header, rejectColumns...))
 	if err != nil {
 		return err
 	}

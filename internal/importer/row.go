@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ type Row struct {
 	// in the file.
 	Number, Line int
 	OrderNo      string
-	// Order is nil if the row is bad. It is set if Err is one of [Questions].
+	// Order is nil if the row is bad. It is set if Err is one of [Questions], and the only
+	// mistake of the row.
 	Order *order.Order
 	// NotBefore is the time in the column _not_before; zero = none.
 	NotBefore time.Time
@@ -64,9 +66,13 @@ func (e *encoder) row(rec record) Row {
 			row.Err = e.t.cellError(rec, bad)
 			return row
 		}
-		if body, bad = e.t.layout.appendBody(body, rec.cells, rec.kinds, made); bad != nil {
+		body, bad = e.t.layout.appendBody(body, rec.cells, rec.kinds, made)
+		if rec.totals != "" && (bad == nil || bad.code == CodeType || bad.code == CodeNoOrder) {
+			bad = e.t.layout.totals(rec, bad)
+		}
+		if bad != nil {
 			row.Err = e.t.cellError(rec, bad)
-			if !row.Err.question() {
+			if !row.Err.question() || bad.partial {
 				return row
 			}
 		}
@@ -98,6 +104,18 @@ func (e *encoder) row(rec record) Row {
 	return row
 }
 
+// totals returns the question about a row that a workbook calls one of totals, or what was found
+// before if the mapping answers it.
+func (l *layout) totals(rec record, before *cellError) *cellError {
+	i := max(l.orderNo, 0)
+	c := &l.columns[i]
+	if c.accept.has(CodeNoOrder) {
+		return before
+	}
+	return &cellError{column: i + 1, code: CodeNoOrder, field: c.field, partial: before != nil && (before.partial || before.code == CodeType), err: advise(
+		fmt.Sprintf("the row has the totals of the table %s, and is no order; remove it (in Excel: Table Design, Total Row)", clip(rec.totals)), ". If it is one: "+acceptFlag(c.field, CodeNoOrder))}
+}
+
 // checkSchema checks an order against the schema, unless an earlier pass did.
 func (e *encoder) checkSchema(rec record, parsed *order.Order) *RowError {
 	if e.broken != nil && !e.broken.has(rec.number) {
@@ -114,7 +132,11 @@ func (t *table) checkOrderNo(orderNo string) *cellError {
 	if isPadded(orderNo) {
 		return padded(orderNo)
 	}
-	if code := questionOfOrderNo(orderNo); code != "" && !t.accept.has(code) {
+	code := questionOfOrderNo(orderNo)
+	if code == "" && strings.EqualFold(orderNo, order.FieldOrderNo) {
+		code = CodeNoOrder
+	}
+	if code != "" && !t.accept.has(code) {
 		return &cellError{code: code, err: questionError(order.FieldOrderNo, orderNo, code)}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ type record struct {
 	cells        []string
 	kinds        []xlsx.Kind // what the cells of a workbook are; nil = text
 	bad          *RowError   // the row does not fit the header
+	totals       string      // the table of a workbook whose totals the row has
 }
 
 // table reads the rows of a file: CSV, NDJSON or a sheet of a workbook.
@@ -325,7 +325,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 		t.named = t.advance(t.header)
 	}
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
-	t.ours = slices.Contains(t.header, resultColumns[0])
+	t.ours = hasAll(t.header, resultColumns)
 	return nil
 }
 

@@ -152,7 +152,7 @@ func (t *table) nextOfSheet() (record, error) {
 		}
 		t.number++
 		cells := trimmed(row.Cells, len(t.header))
-		rec := record{number: t.number, line: row.Number, cells: cells, kinds: row.Kinds[:len(cells)]}
+		rec := record{number: t.number, line: row.Number, cells: cells, kinds: row.Kinds[:len(cells)], totals: row.Totals}
 		if len(cells) != len(t.header) {
 			rec.bad = &RowError{File: t.file, Sheet: t.sheet, Line: rec.line, Column: len(cells), Code: CodeCells,
 				Err: fmt.Errorf("the cell has content, and its column has no name in row %d; name the column, or clear the cell", t.named)}

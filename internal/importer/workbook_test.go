@@ -74,6 +74,26 @@ func TestWorkbook(t *testing.T) {
 	require.Equal(t, same, got)
 }
 
+// TestTotalsOfTables: the workbook itself says which rows have totals, whatever is in them.
+func TestTotalsOfTables(t *testing.T) {
+	with := func(attrs string, last string) []byte {
+		b := book(header, texts("A-1", "30", "x"), last)
+		b.Parts = map[string]string{
+			"xl/worksheets/_rels/sheet1.xml.rels": `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/table" Target="../tables/table1.xml"/></Relationships>`,
+			"xl/tables/table1.xml":                `<table xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" displayName="Juni" ref="A1:C3" ` + attrs + `/>`,
+		}
+		return b.Bytes()
+	}
+	const want = "book.xlsx:Orders!A3: column order_no: the row has the totals of the table Juni, and is no order"
+	for _, last := range []string{texts("A-2", "30", "x"), texts("Stück", "1", ""), texts("Total", "soon", "x"), texts("Total") + `<c/><c><v>30</v></c>`} {
+		require.Contains(t, refusals(t, openBytes(t, with(`totalsRowCount="1"`, last))), want, last)
+	}
+	_, got := bodies(t, openBytes(t, with(`totalsRowCount="0" totalsRowShown="1"`, texts("A-2", "30", "x"))))
+	require.Len(t, got, 2)
+	_, got = bodies(t, openBytes(t, with(`totalsRowCount="1"`, texts("A-2", "30", "x")), accepting("order_no", CodeNoOrder)))
+	require.Len(t, got, 2)
+}
+
 // TestWorkbookWords: each way in which a workbook can be wrong has its words, which name
 // sheet and cell and say what to do.
 func TestWorkbookWords(t *testing.T) {

@@ -17,6 +17,7 @@ type Rows struct {
 	last  int // the last row
 	ended bool
 
+	totals []totalsRow
 	row    Row
 	column int // the last cell of the row
 	value  []byte
@@ -32,6 +33,8 @@ type Row struct {
 	// Cells and Kinds have one element for each column, up to the last with content.
 	Cells []string
 	Kinds []Kind
+	// Totals is the name of the table whose totals the row has; "" = it has none.
+	Totals string
 }
 
 // Notes is what a sheet says about itself that a person should hear.
@@ -74,7 +77,10 @@ func (b *Book) Rows(sheet Sheet) (*Rows, error) {
 		return nil, &Damaged{sheet.part, errors.New("it is missing")}
 	}
 	r := &Rows{b: b, sheet: sheet, part: p, s: newScanner(p)}
-	if err := r.begin(); err != nil {
+	if r.totals, err = b.tables(sheet.part); err == nil {
+		err = r.begin()
+	}
+	if err != nil {
 		_ = p.Close()
 		return nil, b.blame(sheet.part, err)
 	}
@@ -299,6 +305,11 @@ func (r *Rows) finish(width int) {
 		r.row.Cells[i], from = all[from:end], end
 	}
 	copy(r.row.Kinds, r.kinds)
+	for _, t := range r.totals {
+		if t.from <= r.last && r.last <= t.to {
+			r.row.Totals = t.table
+		}
+	}
 }
 
 // readCell reads a cell whose start tag has these attributes.
