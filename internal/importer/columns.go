@@ -14,15 +14,21 @@ import (
 	"orderpost/internal/order"
 )
 
-// rejectColumns follow the original columns in a rejects file.
-var rejectColumns = []string{"_row", "_column", "_code", "_message"}
+// rejectColumns follow the original columns in a rejects file, letterColumns in saved dead letters.
+var (
+	rejectColumns = []string{"_row", "_column", "_code", "_message"}
+	letterColumns = []string{resultColumns[0], "_reason"}
+)
 
-// ownColumns returns the columns of a header that a rejects or results file has added. An import
+// added lists what the files of ours add that can be imported again.
+var added = [][]string{resultColumns, rejectColumns, letterColumns}
+
+// ownColumns returns the columns of a header that a file of ours has added. An import
 // skips them, so such a file can be imported unchanged. It is one if it has all of them.
 func ownColumns(header []string) (own []string) {
-	for _, added := range [][]string{rejectColumns, resultColumns} {
-		if hasAll(header, added) {
-			own = append(own, added...)
+	for _, names := range added {
+		if hasAll(header, names) {
+			own = append(own, names...)
 		}
 	}
 	return own
@@ -35,9 +41,9 @@ func hasAll(header, names []string) bool {
 // checkOwn refuses a column that is named like one of a rejects or results file in a file that is
 // none: nobody can tell whose it is.
 func checkOwn(name string) error {
-	for _, added := range [][]string{rejectColumns, resultColumns} {
-		if slices.Contains(added, name) {
-			return advise(fmt.Sprintf("rejects and results files add a column %s, which an import skips, and this file does not have all that they add (%s); give the column another name, or remove it", name, strings.Join(added, ", ")),
+	for _, names := range added {
+		if slices.Contains(names, name) {
+			return advise(fmt.Sprintf("rejects and results files add a column %s, which an import skips, and this file does not have all that they add (%s); give the column another name, or remove it", name, strings.Join(names, ", ")),
 				" ("+nameFlag("--rename", name, strings.TrimPrefix(name, "_"))+")")
 		}
 	}

@@ -166,7 +166,7 @@ func questionError(field, cell string, code Code) error {
 	switch code {
 	case CodeExcel:
 		if what = seen + " is how a program writes a number, and an order number is text; have the column written as text"; mangled.MatchString(cell) || displayed.MatchString(cell) {
-			what = seen + " is a number that a program has rounded, its last digits are lost; format the column as text and export it again"
+			what = seen + " is a number that a spreadsheet has rounded, its last digits are lost; format the column as text and export it again"
 		}
 	case CodeError:
 		what = seen + " is what a spreadsheet shows instead of a value (an error, or a column that is too narrow); correct it there and export it again"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ type table struct {
 	// skipped counts the lines so far that encoding/csv does not: Excel's sep=, and those
 	// that end in CR inside quotes.
 	skipped int
-	// ours says that the file is a results file, whose cells [EscapeFormula] wrote.
+	// ours says that the file has results or saved dead letters, whose cells [EscapeFormula] wrote.
 	ours bool
 
 	// For workbooks. merged returns a merged area in the header; it reads the whole sheet.
@@ -325,7 +326,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 		t.named = t.advance(t.header)
 	}
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
-	t.ours = hasAll(t.header, resultColumns)
+	t.ours = slices.Contains(ownColumns(t.header), resultColumns[0])
 	return nil
 }
 

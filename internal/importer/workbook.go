@@ -189,7 +189,7 @@ func (c *column) questionOfKind(kind xlsx.Kind, isOrderNo bool) Code {
 	switch {
 	case kind == xlsx.LongNumber && !c.accept.has(CodeRounded):
 		return CodeRounded
-	case kind.IsNumber() && (isOrderNo || kind.IsPadded() && c.typ == TypeString):
+	case kind.IsNumber() && (isOrderNo || (kind.IsPadded() || kind == xlsx.Signed) && c.typ == TypeString):
 		return CodeExcel
 	case kind == xlsx.Date && c.typ == TypeString:
 		return CodeDate
@@ -211,6 +211,8 @@ func questionOfCell(field, cell string, kind xlsx.Kind, code Code) error {
 		what += " is stored as a date; it would be sent in this form. To send another one, format the column as text and enter it again"
 	case kind.IsPadded():
 		what += " is stored as a number, and the zeros that the sheet shows in front of it are no part of it; format the column as text and enter the numbers again"
+	case kind == xlsx.Signed:
+		what += " is stored as a number, and the signs with which the sheet shows it are no part of it; format the column as text and enter what the sheet shows"
 	default:
 		what += " is stored as a number, which keeps no leading zeros; format the column as text and enter the numbers again"
 	}

@@ -94,6 +94,32 @@ func TestTotalsOfTables(t *testing.T) {
 	require.Len(t, got, 2)
 }
 
+// TestNumbersThatTheSheetShowsOtherwise: what a format adds is no part of the number, and the
+// rejects of a workbook are asked about again.
+func TestNumbersThatTheSheetShowsOtherwise(t *testing.T) {
+	for code, c := range map[string]struct{ stored, want string }{
+		"000-00-0000":     {"12345678", "the zeros that the sheet shows in front of it are no part of it"},
+		"(000) 000-0000":  {"5551234567", "the signs with which the sheet shows it are no part of it"},
+		"&quot;K-&quot;0": {"42", "the signs with which the sheet shows it are no part of it"},
+		"00":              {"-5", "the zeros that the sheet shows"},
+		"00.0":            {"5.5", "the zeros that the sheet shows"},
+	} {
+		b := xlsxtest.Book{Styles: `<numFmts><numFmt numFmtId="164" formatCode="` + code + `"/></numFmts><cellXfs><xf/><xf numFmtId="164"/></cellXfs>`,
+			Sheets: []string{xlsxtest.Rows(header, texts("A-1", "30")+`<c s="1"><v>`+c.stored+`</v></c>`)}}
+		f := openBytes(t, b.Bytes(), skipInvalid)
+		s, err := f.Check(t.Context())
+		require.NoError(t, err)
+		require.Len(t, s.Bad, 1, code)
+		require.Contains(t, s.Bad[0].Error(), "Orders!C2: column item: "+c.stored+" is stored as a number, and "+c.want)
+		var rejects bytes.Buffer
+		require.NoError(t, f.WriteRejects(t.Context(), &rejects))
+		require.Contains(t, refusals(t, openBytes(t, rejects.Bytes())), c.want)
+		typed := openBytes(t, b.Bytes(), mapped(Mapping{Types: map[string]Type{"item": TypeNumber}}))
+		_, got := bodies(t, typed)
+		require.Len(t, got, 1)
+	}
+}
+
 // TestWorkbookWords: each way in which a workbook can be wrong has its words, which name
 // sheet and cell and say what to do.
 func TestWorkbookWords(t *testing.T) {

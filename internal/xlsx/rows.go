@@ -1,6 +1,7 @@
 package xlsx
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -503,8 +504,21 @@ func (r *Rows) appendNumber(style int) (text []byte, is Kind, err error) {
 	}
 	before := len(r.text)
 	text, is, err = appendNumber(r.text, r.value)
-	if is == Number && len(text)-before < f.digits {
+	switch {
+	case is != Number:
+	case wholeDigits(text[before:]) < f.digits:
 		is = Padded(f.digits)
+	case f.signs:
+		is = Signed
 	}
 	return text, is, err
+}
+
+// wholeDigits counts the digits of a number in front of its decimal point.
+func wholeDigits(number []byte) int {
+	number = bytes.TrimPrefix(number, []byte("-"))
+	if i := bytes.IndexByte(number, '.'); i >= 0 {
+		return i
+	}
+	return len(number)
 }

@@ -30,6 +30,9 @@ const (
 	// Uncalculated is a formula whose value is not stored, or is stored from before the
 	// workbook's last change.
 	Uncalculated
+	// Signed is a number that the sheet shows with signs that are no part of it, as in
+	// 012-34-5678: they are in the format.
+	Signed
 
 	padded // + digits: see Padded
 )
@@ -45,7 +48,7 @@ func Padded(digits int) Kind { return padded + Kind(min(digits, mostDigits)) }
 func (k Kind) IsPadded() bool { return k >= padded }
 
 // IsNumber reports whether the cell holds a number that is no date.
-func (k Kind) IsNumber() bool { return k == Number || k == LongNumber || k.IsPadded() }
+func (k Kind) IsNumber() bool { return k == Number || k == LongNumber || k == Signed || k.IsPadded() }
 
 // spreadsheetDigits is the number of digits that a spreadsheet keeps.
 const spreadsheetDigits = 15

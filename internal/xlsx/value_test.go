@@ -117,13 +117,23 @@ func TestFormats(t *testing.T) {
 	for code, want := range map[string]format{
 		"General": {}, "0": {}, "0.00": {}, "#,##0.00": {}, `#,##0 "Std";[Red]-#,##0`: {}, `0.00\ "€"`: {}, "[$€-407] #,##0": {}, "@": {}, "_-* #,##0_-": {}, "0%": {},
 		"dd.mm.yyyy": {date: true}, "m/d/yy": {date: true}, "[h]:mm": {date: true}, "[$-407]d. mmmm yyyy": {date: true}, "[Red]yyyy": {date: true}, "hh:mm:ss": {date: true},
-		"[Magenta]0.00": {}, "[magenta]#,##0": {}, "[>=100][Magenta]0;[Red]0": {}, "[hm]0": {}, `"[h]"0`: {}, "[Magenta]0000": {digits: 4},
+		"[Magenta]0.00": {}, "[magenta]#,##0": {}, "[>=100][Magenta]0;[Red]0": {}, "[hm]0": {}, `"[h]"0`: {signs: true}, "[Magenta]0000": {digits: 4},
 		"[hh]:mm": {date: true}, "[M]": {date: true}, "[SSS].00": {date: true}, "[Magenta]dd.mm.": {date: true},
-		"00000000": {digits: 8}, `"ORD-"0000`: {digits: 4},
+		"00000000": {digits: 8}, `"ORD-"0000`: {digits: 4, signs: true},
+		"000-00-0000": {digits: 9, signs: true}, "00000-0000": {digits: 9, signs: true}, "(000) 000-0000": {digits: 10, signs: true}, "00000 00000": {digits: 10}, "000,000": {digits: 6},
+		"0##########": {digits: 11}, "0#": {digits: 2}, "#0": {}, "??0": {}, "00000_ ": {digits: 5}, "00/00": {digits: 4, signs: true}, `00\-00`: {digits: 4, signs: true}, "00.00": {digits: 2},
+		"[<=9999999]000-0000;(000) 000-0000": {digits: 10, signs: true}, "+0;-0": {signs: true}, `\A0`: {signs: true}, `0"/2026"`: {signs: true}, `"A-"General`: {signs: true}, `General"x"`: {signs: true},
+		`"Ja";"Ja";"Nein"`: {signs: true}, "0;(0)": {}, `0;\-0;"-"`: {}, "0.00E+00": {}, "##0.0E+0": {}, "# ##0": {}, "#'##0": {}, "$#,##0_);($#,##0)": {}, `#,##0 "kg"`: {}, "[$USD] 0": {}, "# ?/?": {signs: true},
+		"bbbb": {date: true}, "d/m/bb": {date: true}, "[$-107041E]d mmm yy": {date: true}, "ว/ด/ปปปป": {date: true}, "[ช]:นน": {date: true}, `ggge"年"`: {date: true}, "aaa": {date: true}, "AM/PM": {date: true}, "t0": {},
 	} {
 		require.Equal(t, want, readFormat(code), code)
 	}
 	require.True(t, builtinDate("14"))
+	for _, thai := range []string{"71", "78", "79", "81"} {
+		require.True(t, builtinDate(thai))
+	}
+	require.False(t, builtinDate("61"))
+	require.False(t, builtinDate("82"))
 	require.False(t, builtinDate("10"))
 	require.False(t, builtinDate("x"))
 }

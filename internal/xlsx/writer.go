@@ -111,6 +111,7 @@ const (
 	styleTime     = 4
 	styleText     = 5
 	stylePadded   = styleText + int(Quiet) // + the digits
+	styleSigned   = stylePadded + mostDigits + 1
 )
 
 // Write writes a row. kinds says what each cell is and may be shorter than cells: the rest
@@ -170,6 +171,9 @@ func (w *Writer) cell(cell string, kind Kind, style int) {
 	switch {
 	case kind.IsPadded():
 		value(`" s="`+strconv.Itoa(stylePadded+int(kind-padded))+`">`, cell)
+		return
+	case kind == Signed:
+		value(`" s="`+strconv.Itoa(styleSigned)+`">`, cell)
 		return
 	case kind == Number || kind == LongNumber:
 		value(`">`, cell)
@@ -316,7 +320,7 @@ const (
 	sheetEnd = `</sheetData><autoFilter ref="A1:%s"/><ignoredErrors><ignoredError sqref="A1:%s" numberStoredAsText="1"/></ignoredErrors></worksheet>`
 )
 
-// stylesPart has the formats of padded numbers behind the others.
+// stylesPart has the formats of padded numbers, and that of signed ones, behind the others.
 func stylesPart() string {
 	const firstFormat = 164 // those below are built in
 	var formats, cells strings.Builder
@@ -324,6 +328,8 @@ func stylesPart() string {
 		_, _ = fmt.Fprintf(&formats, `<numFmt numFmtId="%d" formatCode="%s"/>`, firstFormat+n, strings.Repeat("0", n))
 		_, _ = fmt.Fprintf(&cells, `<xf numFmtId="%d" applyNumberFormat="1"/>`, firstFormat+n)
 	}
-	return stylesBegin + fmt.Sprintf(`<numFmts count="%d">`, mostDigits) + formats.String() + `</numFmts>` + stylesFills +
-		fmt.Sprintf(`<cellXfs count="%d">`, stylePadded+1+mostDigits) + stylesCells + cells.String() + `</cellXfs></styleSheet>`
+	_, _ = fmt.Fprintf(&formats, `<numFmt numFmtId="%d" formatCode="\#0"/>`, firstFormat) // the sign tells that the number had signs
+	_, _ = fmt.Fprintf(&cells, `<xf numFmtId="%d" applyNumberFormat="1"/>`, firstFormat)
+	return stylesBegin + fmt.Sprintf(`<numFmts count="%d">`, mostDigits+1) + formats.String() + `</numFmts>` + stylesFills +
+		fmt.Sprintf(`<cellXfs count="%d">`, styleSigned+1) + stylesCells + cells.String() + `</cellXfs></styleSheet>`
 }
