@@ -234,7 +234,7 @@ func (b *Book) readBook(name string, relations map[string]relation) error {
 		case tag == "calcPr" && depth == 1:
 			b.stale = isTrue(attrs["fullCalcOnLoad"]) || attrs["calcMode"] == "manual" && attrs["calcOnSave"] != "" && !isTrue(attrs["calcOnSave"])
 		case tag == "sheet" && depth == 2:
-			r := relations[attrs["id"]]
+			r := relationOf(attrs, relations)
 			if r.kind != "worksheet" { // a chart, or a sheet of macros
 				return nil
 			}

@@ -73,6 +73,38 @@ func TestCells(t *testing.T) {
 	require.Equal(t, xlsx.Notes{Formulas: 3, FirstFormula: "B4"}, notes)
 }
 
+// TestWhatOtherWritersWrite: a spreadsheet reads these cells, so nobody may call them damaged.
+func TestWhatOtherWritersWrite(t *testing.T) {
+	const first = `<row r="1"><c r="A1" t="s"><v>0</v></c></row>`
+	for cells, want := range map[string]xlsx.Row{
+		`<c r="A2" t="s"><v/></c><c r="B2"><v>5</v></c>`:                                                          {Cells: []string{"", "5"}, Kinds: []xlsx.Kind{xlsx.Empty, xlsx.Number}},
+		`<c r="A2" t="b"><v></v></c><c r="B2" t="e"><v/></c><c r="C2" t="d"><v> </v></c><c r="D2"><v> 5 </v></c>`: {Cells: []string{"", "", "", "5"}, Kinds: []xlsx.Kind{xlsx.Empty, xlsx.Empty, xlsx.Empty, xlsx.Number}},
+		"<c r=\"A2\" t=\"s\"><v>\n 0\t</v></c><c t=\"b\"><v> true </v></c><c t=\"e\"><v> #N/A\n</v></c><c t=\"d\"><v> 2026-12-31 </v></c>": {Cells: []string{"text", "TRUE", "#N/A", "2026-12-31"},
+			Kinds: []xlsx.Kind{xlsx.Text, xlsx.Bool, xlsx.Error, xlsx.Date}},
+		`<c r="a2" t="b"><v>TRUE</v></c>`:                                               {Cells: []string{"TRUE"}, Kinds: []xlsx.Kind{xlsx.Bool}},
+		`<c r="A2" t="str"><v> x </v></c>`:                                              {Cells: []string{" x "}, Kinds: []xlsx.Kind{xlsx.Text}},
+		`<c r="A2"><f>1+1</f><v/></c>`:                                                  {Cells: []string{""}, Kinds: []xlsx.Kind{xlsx.Uncalculated}},
+		`<c r="A2" t="b"><f>A1</f><v> </v></c>`:                                         {Cells: []string{""}, Kinds: []xlsx.Kind{xlsx.Uncalculated}},
+		`<c r="A2" z:r="B9" z:t="what" z:s="x"><z:v>7</z:v><v>5</v></c><z:c t="what"/>`: {Cells: []string{"5"}, Kinds: []xlsx.Kind{xlsx.Number}},
+	} {
+		want.Number = 2
+		sheet := `<sheetData xmlns:z="urn:z">` + first + `<row r="2" z:r="9">` + cells + `</row></sheetData>`
+		shared := `<si><t>text</t></si>`
+		prefixed := strings.NewReplacer("<c", "<x:c", "</c", "</x:c", "<v", "<x:v", "</v", "</x:v", "<f", "<x:f", "</f", "</x:f", "<row", "<x:row", "</row", "</x:row", "<sheetData", "<x:sheetData", "</sheetData", "</x:sheetData").Replace(sheet)
+		for _, parts := range []map[string]string{
+			{"xl/worksheets/sheet1.xml": "<worksheet>" + sheet + "</worksheet>", "xl/sharedStrings.xml": "<sst>" + shared + "</sst>"},
+			{"xl/worksheets/sheet1.xml": `<x:worksheet xmlns:x="http://schemas.openxmlformats.org/spreadsheetml/2006/main">` + prefixed + "</x:worksheet>", "xl/sharedStrings.xml": `<y:sst><y:si><y:t>text</y:t></y:si></y:sst>`,
+				"xl/workbook.xml": `<b:workbook xmlns:rel="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><b:sheets><b:sheet name="Orders" id="no" rel:id="s0" z:id="zz"/></b:sheets></b:workbook>`},
+		} {
+			b, err := open(t, xlsxtest.Book{Sheets: []string{""}, Parts: parts}.Bytes())
+			require.NoError(t, err)
+			rows, _, err := read(t, b, "")
+			require.NoError(t, err, cells)
+			require.Equal(t, want, rows[1], cells)
+		}
+	}
+}
+
 // TestManyTexts: texts that do not fit into memory come back from the disk, in any order.
 func TestManyTexts(t *testing.T) {
 	const n = 12_000 // of 1 KiB: three times what is kept, and more than the cache

@@ -180,6 +180,17 @@ func (b *Book) each(name string, visit func(depth int, tag string, attrs map[str
 // relation is a link from one part to another.
 type relation struct{ kind, target string }
 
+// relationOf returns the link of an element: that of its attribute id of the namespace of links,
+// whatever prefix that has.
+func relationOf(attrs map[string]string, relations map[string]relation) (of relation) {
+	for name, value := range attrs {
+		if r, known := relations[value]; known && strings.HasSuffix(name, ":id") {
+			of = r
+		}
+	}
+	return of
+}
+
 // relations reads the links of a part, by their ids. The links of links are never read.
 func (b *Book) relations(of string) (map[string]relation, error) {
 	out := make(map[string]relation)

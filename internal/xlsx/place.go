@@ -31,11 +31,11 @@ func Place(sheet string, row, column int) string {
 	return sheet + "!" + ColumnName(column) + strconv.Itoa(row)
 }
 
-// readPlace reads the name of a cell such as C17. ok is false for anything else.
+// readPlace reads the name of a cell such as C17 or c17. ok is false for anything else.
 func readPlace(ref []byte) (column, row int, ok bool) {
 	i := 0
-	for ; i < len(ref) && ref[i] >= 'A' && ref[i] <= 'Z' && i < 4; i++ {
-		column = 26*column + int(ref[i]-'A'+1)
+	for ; i < len(ref) && (ref[i]|0x20) >= 'a' && (ref[i]|0x20) <= 'z' && i < 4; i++ {
+		column = 26*column + int((ref[i]|0x20)-'a'+1)
 	}
 	digits := ref[i:]
 	row, ok = readCount(digits)

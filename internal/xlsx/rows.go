@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Rows reads the rows of a sheet in their order.
@@ -437,9 +438,15 @@ func (r *Rows) add(column, style int, kind byte, has, formula bool) (err error) 
 	}
 	before := len(r.text)
 	is := Text
+	if kind != 't' && kind != 'i' { // spreadsheets read them without the space around them
+		r.value = bytes.TrimSpace(r.value)
+		has = has && len(r.value) > 0
+	}
 	switch {
 	case formula && (!has || r.b.stale):
 		is = Uncalculated
+	case !has:
+		is = Empty
 	case kind == 's':
 		i, ok := readCount(r.value)
 		if !ok {
@@ -447,13 +454,11 @@ func (r *Rows) add(column, style int, kind byte, has, formula bool) (err error) 
 			break
 		}
 		r.text, err = r.b.strings.append(r.text, i)
-	case kind == 'n' && len(r.value) == 0:
-		is = Empty
 	case kind == 'n':
 		r.text, is, err = r.appendNumber(style)
 	case kind == 'b':
 		is = Bool
-		switch string(r.value) {
+		switch strings.ToLower(string(r.value)) {
 		case "1", "true":
 			r.text = append(r.text, "TRUE"...)
 		case "0", "false":

@@ -7,6 +7,10 @@ import (
 	"io"
 	"strconv"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // The kinds of tokens.
@@ -21,7 +25,7 @@ const (
 // token is a piece of XML. Its slices are valid until the next call of next.
 type token struct {
 	kind tokenKind
-	// name is the local name of a tag, without its prefix.
+	// name is the name of a tag, without the prefix of the root.
 	name []byte
 	// attrs are the attributes of a start tag as they stand there, for attribute.
 	attrs []byte
@@ -42,7 +46,7 @@ const (
 var errSyntax = errors.New("the XML is not well formed")
 
 // scanner reads XML in bounded memory. It checks that tags match, and refuses document
-// types, entities of one's own and other encodings than UTF-8. A text that ends before
+// types, entities of one's own and other encodings than UTF-8 and UTF-16 with its mark. A text that ends before
 // its root does is an io.ErrUnexpectedEOF, so a damaged part never looks like a short one.
 type scanner struct {
 	r     io.Reader
@@ -50,6 +54,8 @@ type scanner struct {
 	at    int // the next byte in buf
 	err   error
 	ended bool // the root is closed
+
+	looked, wide bool // the beginning was seen; it is UTF-16
 
 	open  []byte // the names of the open elements, one behind the other
 	marks []int  // where each begins in open
@@ -81,6 +87,16 @@ func (s *scanner) more() bool {
 	for range 100 { // a reader may return nothing, but not for ever
 		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf, s.err = s.buf[:len(s.buf)+n], err
+		if !s.looked && len(s.buf) > 1 {
+			if s.looked = true; bytes.HasPrefix(s.buf, []byte{0xff, 0xfe}) || bytes.HasPrefix(s.buf, []byte{0xfe, 0xff}) { // parts may be in UTF-16
+				s.r = transform.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(s.buf)), s.r), unicode.BOMOverride(encoding.Nop.NewDecoder()))
+				s.buf, s.err, s.wide = s.buf[:0], nil, true
+				continue
+			}
+		}
+		if !s.looked && n > 0 && err == nil { // one byte does not tell
+			continue
+		}
 		if n > 0 {
 			return true
 		}
@@ -148,7 +164,7 @@ func (s *scanner) next() (t token, err error) {
 			if err != nil {
 				return t, err
 			}
-			if !isUTF8(inside) {
+			if !s.wide && !isUTF8(inside) {
 				return t, errors.New("the XML is not in UTF-8")
 			}
 		case '!':
@@ -176,7 +192,12 @@ func isUTF8(instruction []byte) bool {
 		return true
 	}
 	named = bytes.TrimLeft(named, "= \t\r\n\"'")
-	return len(named) >= 5 && bytes.EqualFold(named[:5], []byte("utf-8"))
+	for _, same := range []string{"utf-8", "us-ascii", "ascii"} {
+		if len(named) >= len(same) && bytes.EqualFold(named[:len(same)], []byte(same)) {
+			return true
+		}
+	}
+	return false
 }
 
 // until returns what there is up to a mark, the mark included, and goes behind it.
@@ -349,7 +370,7 @@ func (s *scanner) readStart() (t token, err error) {
 	}
 	s.marks = append(s.marks, len(s.open))
 	s.open = append(s.open, name...)
-	return token{kind: startTag, name: local(name), attrs: tag[end:]}, nil
+	return token{kind: startTag, name: s.local(name), attrs: tag[end:]}, nil
 }
 
 // isName reports whether a tag begins with a name, roughly: what matters is that its end
@@ -368,7 +389,7 @@ func (s *scanner) readEnd() (t token, err error) {
 		if w := s.buf[s.at+2:]; len(w) > len(name) && w[len(name)] == '>' && string(w[:len(name)]) == string(name) {
 			s.at += 2 + len(name) + 1
 			s.pop()
-			return token{kind: endTag, name: local(name)}, nil
+			return token{kind: endTag, name: s.local(name)}, nil
 		}
 	}
 	tag, err := s.tag()
@@ -379,14 +400,14 @@ func (s *scanner) readEnd() (t token, err error) {
 	if len(s.marks) == 0 || !bytes.Equal(name, s.open[s.marks[len(s.marks)-1]:]) {
 		return t, errSyntax
 	}
-	t = token{kind: endTag, name: local(name)}
+	t = token{kind: endTag, name: s.local(name)}
 	s.pop()
 	return t, nil
 }
 
 // top returns the local name of the innermost element. It stays valid until the next
 // start tag.
-func (s *scanner) top() []byte { return local(s.open[s.marks[len(s.marks)-1]:]) }
+func (s *scanner) top() []byte { return s.local(s.open[s.marks[len(s.marks)-1]:]) }
 
 func (s *scanner) pop() {
 	last := len(s.marks) - 1
@@ -409,17 +430,21 @@ func (s *scanner) skip() error {
 	}
 }
 
-// local returns a name without its prefix.
-func local(name []byte) []byte {
-	for i, c := range name {
-		if c == ':' && i > 0 && i < len(name)-1 {
-			return name[i+1:]
-		}
+// local returns the name of an element without its prefix, if that is the prefix of the root. The
+// elements of other namespaces keep theirs, so nobody takes them for those of workbooks.
+func (s *scanner) local(name []byte) []byte {
+	root := s.open
+	if len(s.marks) > 1 {
+		root = s.open[:s.marks[1]]
+	}
+	n := bytes.IndexByte(root, ':') + 1
+	if n > 1 && len(name) > n && bytes.Equal(name[:n], root[:n]) {
+		return name[n:]
 	}
 	return name
 }
 
-// attribute reads one attribute. name is nil behind the last one.
+// attribute reads one attribute, with its prefix if it has one. name is nil behind the last one.
 func attribute(attrs []byte) (name, value, rest []byte, err error) {
 	for len(attrs) > 0 && isSpace(attrs[0]) {
 		attrs = attrs[1:]
@@ -444,7 +469,7 @@ func attribute(attrs []byte) (name, value, rest []byte, err error) {
 	if end < 0 {
 		return nil, nil, nil, errSyntax
 	}
-	return local(name), attrs[i+1 : i+1+end], attrs[i+1+end+1:], nil
+	return name, attrs[i+1 : i+1+end], attrs[i+1+end+1:], nil
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
@@ -472,8 +497,8 @@ func (s *scanner) only(outer, begin, end string) (text []byte, ok bool) {
 	return text, true
 }
 
-// attributes returns the attributes of a small element, by local names, with their references
-// replaced.
+// attributes returns the attributes of a small element, by their names with prefixes, with their
+// references replaced.
 func (s *scanner) attributes(attrs []byte) (map[string]string, error) {
 	out := make(map[string]string)
 	for {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +32,7 @@ func piecesOf(r io.Reader) (out []string, err error) {
 		case err != nil:
 			return out, err
 		case t.kind == startTag:
-			piece := "start " + string(t.name)
+			piece := "start " + local(t.name)
 			for attrs := t.attrs; ; {
 				name, value, rest, err := attribute(attrs)
 				if err != nil {
@@ -44,16 +45,24 @@ func piecesOf(r io.Reader) (out []string, err error) {
 				if err != nil {
 					return out, err
 				}
-				piece += " " + string(name) + "=" + string(plain)
+				piece += " " + local(name) + "=" + string(plain)
 				attrs = rest
 			}
 			out = append(out, piece)
 		case t.kind == endTag:
-			out = append(out, "end "+string(t.name))
+			out = append(out, "end "+local(t.name))
 		default:
 			text += string(t.text)
 		}
 	}
+}
+
+// local returns a name without its prefix, as the standard library does.
+func local(name []byte) string {
+	if i := bytes.IndexByte(name, ':'); i > 0 && i < len(name)-1 {
+		name = name[i+1:]
+	}
+	return string(name)
 }
 
 // standardPieces is piecesOf by the standard library.
@@ -120,6 +129,26 @@ func TestScanner(t *testing.T) {
 	}
 }
 
+// TestScannerInUTF16: a part may be in UTF-16, with its mark.
+func TestScannerInUTF16(t *testing.T) {
+	const content = "\ufeff<?xml version=\"1.0\" encoding=\"UTF-16\"?><a b='ü'>€</a>"
+	for _, big := range []bool{false, true} {
+		var wide []byte
+		for _, u := range utf16.Encode([]rune(content)) {
+			if big {
+				wide = append(wide, byte(u>>8), byte(u))
+			} else {
+				wide = append(wide, byte(u), byte(u>>8))
+			}
+		}
+		for _, r := range []io.Reader{bytes.NewReader(wide), iotest.OneByteReader(bytes.NewReader(wide))} {
+			got, err := piecesOf(r)
+			require.NoError(t, err)
+			require.Equal(t, []string{"start a b=ü", "text €", "end a"}, got)
+		}
+	}
+}
+
 // TestScannerRefuses: what a workbook never has is refused, in bounded memory.
 func TestScannerRefuses(t *testing.T) {
 	for content, want := range map[string]string{
@@ -135,7 +164,7 @@ func TestScannerRefuses(t *testing.T) {
 		"< a/>":              "not well formed",
 		"text":               "not well formed",
 		`<?xml version="1.0" encoding="UTF-16"?><a/>`:           "not in UTF-8",
-		"\xff\xfe<\x00a\x00/\x00>\x00":                          "not well formed",
+		"\xff\xfe<\x00a\x00/\x00":                               "unexpected EOF",
 		strings.Repeat("<a>", maxNesting+1):                     "not well formed",
 		"<a>" + strings.Repeat("x", maxToken+1) + "</a>":        "is longer than",
 		"<a b='" + strings.Repeat("x", maxToken+1) + "'/>":      "is longer than",

@@ -145,7 +145,7 @@ func TestPlaces(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, []int{column, 17}, []int{got, row})
 	}
-	for _, ref := range []string{"", "A", "1", "A0", "a1", "XFE1", "A1048577", "AAAAA1", "$A$1", "A1B", "A1234567890"} {
+	for _, ref := range []string{"", "A", "1", "A0", "1a", "XFE1", "A1048577", "AAAAA1", "$A$1", "A1B", "A1234567890"} {
 		_, _, ok := readPlace([]byte(ref))
 		require.False(t, ok, ref)
 	}
