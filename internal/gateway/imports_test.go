@@ -283,7 +283,7 @@ func TestProblemsOfFiles(t *testing.T) {
 		"a PDF":   {bring("%PDF-1.7", mediaCSV), invalidImport, "body", "this is a PDF, not text", "a PDF has no rows; export the data as CSV where the PDF was made"},
 		"header":  {bring("order_no,timeout,n,n\n", mediaCSV), invalidImport, "line 1, column 4", `the name "n" is taken by column 3 already`, again},
 		"charset": {bring(file("C", 1), mediaCSV+"; charset=klingon"), badRequest, "header Content-Type",
-			`the encoding "klingon" is none of auto, utf-8, utf-16le, utf-16be, windows-1252`, "give a charset of these, or the parameter encoding"},
+			`the encoding "klingon" is none of auto, utf-8, utf-16le, utf-16be, windows-1252, windows-1250, windows-1251, macintosh, shift_jis`, "give a charset of these, or the parameter encoding"},
 	} {
 		p := c.answer.problem(t)
 		require.Equal(t, []string{c.kind.name, c.where, c.seen, c.do}, []string{p.name(), p.Where, p.Seen, p.Do}, name)

@@ -57,6 +57,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
 	f.repeated, f.head, f.broken = newDuplicates(), nil, nil
 	var broken set
+	var foreign *RowError // the first cell in another encoding
 	var rule oneRule
 	f.rounded, f.notations, f.timed = nil, nil, false
 	began := time.Now()
@@ -71,6 +72,9 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 			if row.Err != nil && row.Err.asksOfColumn() {
 				asked = true
 				continue
+			}
+			if row.Err != nil && row.Err.Code == CodeEncoding && foreign == nil {
+				foreign = row.Err.quote(row)
 			}
 			if row.Err != nil {
 				if s.reject(row.Err); row.Err.Code == CodeSchema {
@@ -104,6 +108,11 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 		return s, &BadRows{File: f.o.File, Rows: s.Bad}
 	case err != nil:
 		return s, err
+	}
+	if foreign != nil && t.text.beyond != nil && !t.text.beyond.found { // no character of the file says that it is UTF-8
+		s.describe(t)
+		s.Bad = []*RowError{foreign}
+		return s, &BadRows{File: f.o.File, Rows: s.Bad}
 	}
 	s.describe(t)
 	more := errors.Is(err, errEnough)

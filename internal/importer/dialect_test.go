@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/unicode"
 )
 
@@ -39,7 +41,6 @@ func TestDialects(t *testing.T) {
 
 	for _, c := range []struct {
 		name, content, encoding, delimiter string
-		guessed                            bool
 		blank                              int
 	}{
 		{name: "plain", content: comma, encoding: UTF8, delimiter: ","},
@@ -58,7 +59,6 @@ func TestDialects(t *testing.T) {
 		{name: "blank lines at the end, CR", content: "sep=;\r" + strings.ReplaceAll(semicolon, "\r\n", "\r") + "\r\r", encoding: UTF8, delimiter: ";", blank: 2},
 		{name: "spaces before the header", content: "  \r\n \r\n" + semicolon, encoding: UTF8, delimiter: ";"},
 		{name: "empty cells before the header", content: ";;\n" + semicolon, encoding: UTF8, delimiter: ";"},
-		{name: "windows-1252", content: encoded(t, charmap.Windows1252, semicolon), encoding: Windows1252, guessed: true, delimiter: ";"},
 		{name: "utf-16le with mark", content: encoded(t, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), semicolon), encoding: UTF16LE, delimiter: ";"},
 		{name: "utf-16be with mark", content: encoded(t, unicode.UTF16(unicode.BigEndian, unicode.UseBOM), semicolon), encoding: UTF16BE, delimiter: ";"},
 		{name: "utf-16le", content: encoded(t, unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), semicolon), encoding: UTF16LE, delimiter: ";"},
@@ -74,7 +74,6 @@ func TestDialects(t *testing.T) {
 			require.Equal(t, []string{oneOrder}, got)
 			require.Equal(t, 1, s.Rows)
 			require.Equal(t, c.encoding, s.Encoding)
-			require.Equal(t, c.guessed, s.Guessed)
 			require.Equal(t, c.delimiter, s.Delimiter)
 			require.Equal(t, c.blank, s.Blank)
 		})
@@ -82,23 +81,43 @@ func TestDialects(t *testing.T) {
 }
 
 func TestEncodingGiven(t *testing.T) {
-	narrow := encoded(t, charmap.Windows1252, "order_no,timeout,item\nA-1,30,Käse\n")
-	s, got := bodies(t, openText(t, narrow, func(o *Options) { o.Encoding = Windows1252 }))
-	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"item":"Käse"}`}, got)
-	require.False(t, s.Guessed, "it was said")
-
-	require.Contains(t, refusals(t, openText(t, narrow, func(o *Options) { o.Encoding = UTF8 })),
-		`orders.csv:2:3: column item: "K\xe4se" is not valid UTF-8`)
-	// The first character beyond ASCII decides: what is not UTF-8 behind it is
-	// one cell's mistake, and not another encoding.
-	mixed := "order_no,timeout,item\nA-1,30,Käse\nA-2,30,K\xe4se\n"
-	require.Contains(t, refusals(t, openText(t, mixed)), "orders.csv:3:3: column item: ")
-	require.Contains(t, refusals(t, openText(t, "order_no,timeout,item\nA-1,30,\x81\n")),
-		"byte 0x81 at offset 29 is no character in windows-1252")
-	for _, content := range []string{"order_no,timeout,\x81\n", "order_no,timeout\nA-1,\x81\n", "{\"order_no\":\"\x81\"}\n"} {
-		got := refusals(t, openText(t, content))
-		require.Regexp(t, `^orders\.csv: byte 0x81 `, got)
-		require.Equal(t, 1, strings.Count(got, "orders.csv"), "the file is named once")
+	const item = "order_no,timeout,item\nA-1,30,%s\n"
+	for name, c := range map[string]struct {
+		of   encoding.Encoding
+		text string
+	}{
+		Windows1252: {charmap.Windows1252, "Käse 5 €"}, "windows-1250": {charmap.Windows1250, "Łódź"}, "windows-1251": {charmap.Windows1251, "Москва"},
+		"macintosh": {charmap.Macintosh, "Müller"}, "shift_jis": {japanese.ShiftJIS, "東京 カタカナ ｱｲｳ"},
+	} {
+		narrow := encoded(t, c.of, fmt.Sprintf(item, c.text))
+		s, got := bodies(t, openText(t, narrow, func(o *Options) { o.Encoding = name }))
+		require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"item":"` + c.text + `"}`}, got)
+		require.Equal(t, name, s.Encoding)
+		for _, change := range []func(*Options){func(*Options) {}, skipInvalid, func(o *Options) { o.Encoding = UTF8 }} { // nobody guesses
+			got := refusals(t, openText(t, narrow, change))
+			require.Contains(t, got, "orders.csv:2:3: column item: ")
+			require.Contains(t, got, " is not UTF-8 (byte 0x")
+			require.Contains(t, got, fmt.Sprintf("%q in %s", c.text, name))
+			require.Contains(t, got, "; save the file as UTF-8, or name its encoding (--encoding)")
+			if name == Windows1252 {
+				break // the next are the same
+			}
+		}
+	}
+	// One cut character is one cell's mistake, wherever it stands.
+	for _, content := range []string{
+		"order_no,timeout,item\nA-1,30,M\xc3ller\nA-2,30,Müller\n", "order_no,timeout,item\nA-2,30,Müller\nA-1,30,M\xfcller\n", "order_no,timeout,Größe\nA-1,30,\xe4\n", "order_no,timeout,item\nA-1,30,\xe4\nA-2,30,東京\n",
+	} {
+		f := openText(t, content, skipInvalid)
+		s, err := f.Check(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []InvalidKind{{Code: CodeEncoding, Rows: 1, Line: s.Bad[0].Line}}, s.InvalidKinds)
+		require.Contains(t, s.Bad[0].Error(), " is not UTF-8 (byte 0x")
+		require.Equal(t, 3, s.Bad[0].Column)
+	}
+	for _, content := range []string{"order_no,timeout,item\nA-1,30,\x81\n", "order_no,timeout,\x81\n", "order_no,timeout\nA-1,\x81\n", "\n{\"order_no\":\"\x81\"}\n"} {
+		require.Contains(t, refusals(t, openText(t, content, func(o *Options) { o.Encoding = Windows1252 })), " has a byte that is no character in windows-1252; save the file as UTF-8, or name its encoding (--encoding)")
+		require.Contains(t, refusals(t, openText(t, content)), "UTF-8")
 	}
 }
 

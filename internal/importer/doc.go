@@ -5,7 +5,7 @@
 //
 //	file.go         options, and a file with its identity: a hash of content and mapping
 //	content.go      gzip and zstd, and files that are not text, told by their first bytes
-//	text.go         UTF-8, UTF-16 and Windows-1252, by mark, by option or guessed
+//	text.go         UTF-8, UTF-16 and older encodings, by mark or by option
 //	dialect.go      the delimiter, Excel's sep= line
 //	table.go        rows, of CSV, NDJSON or a workbook
 //	workbook.go     rows of a workbook's sheet, and what its cells are

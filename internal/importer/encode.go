@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -196,7 +197,11 @@ func (l *layout) appendColumn(dst []byte, i int, cell string, kind xlsx.Kind) (o
 		out, err = appendCell(dst, cell, c.typ)
 	}
 	if err != nil {
-		return dst, false, &cellError{column: i + 1, code: CodeType, field: c.field, err: err}
+		bad := &cellError{column: i + 1, code: CodeType, field: c.field, err: err}
+		if !utf8.ValidString(cell) && !hasHalfCharacter(cell) {
+			bad.code, bad.err = CodeEncoding, notUTF8(cell)
+		}
+		return dst, false, bad
 	}
 	return out, true, nil
 }
@@ -234,7 +239,7 @@ func appendCell(dst []byte, cell string, t Type) ([]byte, error) {
 			if hasHalfCharacter(cell) {
 				return dst, fmt.Errorf("%q has half a character (a lone surrogate of UTF-16): whatever wrote the file cut the text; correct the cell", clip(cell))
 			}
-			return dst, advise(fmt.Sprintf("%q is not valid UTF-8; save the file as UTF-8, or name its encoding", clip(cell)), " (--encoding)")
+			return dst, notUTF8(cell)
 		}
 		return out, nil
 	}

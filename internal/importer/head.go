@@ -15,11 +15,8 @@ import (
 
 // Head is the beginning of a file: what a person sees before they map its columns.
 type Head struct {
-	Format Format
-	// Encoding is known for the beginning only: the first character beyond ASCII may
-	// come later.
+	Format    Format
 	Encoding  string
-	Guessed   bool
 	Delimiter string
 	// Sheet is the sheet of a workbook that is read, and Sheets lists all of them.
 	Sheet   string
@@ -85,7 +82,7 @@ func ReadHead(content io.ReadSeeker, o Options, rows int) (*Head, error) {
 		}
 		h.sample(rec.cells)
 	}
-	h.Encoding, h.Guessed = t.text.encoding()
+	h.Encoding = t.text.encoding
 	return h, nil
 }
 

@@ -54,6 +54,8 @@ const (
 	CodeUncalculated Code = "not_calculated"
 	// CodeSchema: an order that breaks the user's schema.
 	CodeSchema Code = orderschema.Code
+	// CodeEncoding: a cell that is not in the file's encoding.
+	CodeEncoding Code = "encoding"
 	// CodeHeader: the first row does not name the columns correctly.
 	CodeHeader Code = "header"
 )

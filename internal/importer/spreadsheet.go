@@ -105,7 +105,7 @@ func (f *File) newSheet(w io.Writer) (*sheet, error) {
 	if t.format == FormatCSV {
 		out.csv.Comma, out.end = t.dialect.comma, t.end
 	}
-	if encoding, _ := t.text.encoding(); t.text.bom || encoding != UTF8 {
+	if t.text.bom || t.text.encoding != UTF8 {
 		if _, err := out.w.Write(utf8BOM); err != nil {
 			return nil, err
 		}

@@ -92,11 +92,9 @@ type Summary struct {
 	Batch string `json:"batch"`
 	Rows  int    `json:"rows"`
 	// Blank counts the rows without content. Rows does not include them.
-	Blank    int    `json:"blank,omitempty"`
-	Format   Format `json:"format"`
-	Encoding string `json:"encoding"`
-	// Guessed says that the encoding is a guess: the file has no mark and is not UTF-8.
-	Guessed   bool   `json:"encoding_guessed,omitempty"`
+	Blank     int    `json:"blank,omitempty"`
+	Format    Format `json:"format"`
+	Encoding  string `json:"encoding"`
 	Delimiter string `json:"delimiter,omitempty"`
 	// Sheet is the sheet of a workbook, and what a person should hear about it.
 	Sheet *Sheet `json:"sheet,omitempty"`
@@ -217,7 +215,7 @@ func (k *WarningKind) add(field string, row int, l *layout) {
 // describe takes over what the table knows of the file.
 func (s *Summary) describe(t *table) {
 	s.Blank, s.Format, s.Unended = t.blank, t.format, t.unended()
-	s.Encoding, s.Guessed = t.text.encoding()
+	s.Encoding = t.text.encoding
 	if t.format == FormatXLSX {
 		s.Sheet = &Sheet{Name: t.sheet, Notes: t.rows.Notes()}
 	}

@@ -9,7 +9,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/transform"
 )
 
@@ -22,8 +24,22 @@ const (
 	Windows1252  = "windows-1252"
 )
 
+// others are the encodings that no byte tells apart. A person has to name them.
+var others = []struct {
+	name string
+	of   encoding.Encoding
+}{
+	{Windows1252, charmap.Windows1252}, {"windows-1250", charmap.Windows1250}, {"windows-1251", charmap.Windows1251}, {"macintosh", charmap.Macintosh}, {"shift_jis", japanese.ShiftJIS},
+}
+
 // Encodings lists the encodings.
-func Encodings() []string { return []string{EncodingAuto, UTF8, UTF16LE, UTF16BE, Windows1252} }
+func Encodings() []string {
+	names := []string{EncodingAuto, UTF8, UTF16LE, UTF16BE}
+	for _, o := range others {
+		names = append(names, o.name)
+	}
+	return names
+}
 
 var utf8BOM = []byte("\ufeff")
 
@@ -31,14 +47,16 @@ var utf8BOM = []byte("\ufeff")
 type text struct {
 	io.Reader
 	// bom says that the file began with a byte order mark.
-	bom bool
-	// encoding returns the encoding. A guess is final only after the last byte.
-	encoding func() (name string, guessed bool)
+	bom      bool
+	encoding string
+	// beyond looks for characters beyond ASCII in a file that does not say its encoding; nil =
+	// it does, or somebody did.
+	beyond *beyondASCII
 }
 
 // decode converts content to UTF-8. want is one of [Encodings]. A byte order mark
-// takes precedence over want. Without both, decode assumes UTF-8 until the first byte
-// beyond ASCII.
+// takes precedence over want. Without both, the file is UTF-8, and the check of its cells finds
+// what is not.
 func decode(file string, content io.Reader, want string) (*text, error) {
 	head := make([]byte, 4)
 	n, err := io.ReadFull(content, head)
@@ -47,16 +65,15 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	}
 	head = head[:n]
 	rest := io.MultiReader(bytes.NewReader(head), content)
-	fixed := func(name string) func() (string, bool) { return func() (string, bool) { return name, false } }
 	wide := func(order binary.ByteOrder, name string, bom bool) (*text, error) {
 		if bom {
 			rest = io.MultiReader(bytes.NewReader(head[2:]), content)
 		}
-		return &text{Reader: transform.NewReader(rest, utf16Decoder{order: order}), bom: bom, encoding: fixed(name)}, nil
+		return &text{Reader: transform.NewReader(rest, utf16Decoder{order: order}), bom: bom, encoding: name}, nil
 	}
 	switch {
 	case bytes.HasPrefix(head, utf8BOM):
-		return &text{Reader: io.MultiReader(bytes.NewReader(head[len(utf8BOM):]), content), bom: true, encoding: fixed(UTF8)}, nil
+		return &text{Reader: io.MultiReader(bytes.NewReader(head[len(utf8BOM):]), content), bom: true, encoding: UTF8}, nil
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe}):
 		return wide(binary.LittleEndian, UTF16LE, true)
 	case bytes.HasPrefix(head, []byte{0xfe, 0xff}):
@@ -72,115 +89,110 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	}
 	switch want {
 	case UTF8:
-		return &text{Reader: rest, encoding: fixed(UTF8)}, nil
+		return &text{Reader: rest, encoding: UTF8}, nil
 	case UTF16LE:
 		return wide(binary.LittleEndian, UTF16LE, false)
 	case UTF16BE:
 		return wide(binary.BigEndian, UTF16BE, false)
-	case Windows1252:
-		g := &guesser{r: rest, mode: Windows1252}
-		return &text{Reader: g, encoding: fixed(Windows1252)}, nil
 	case EncodingAuto, "":
-		g := &guesser{r: rest}
-		return &text{Reader: g, encoding: g.encoding}, nil
-	default:
-		return nil, fmt.Errorf("encoding %q is none of %s", want, strings.Join(Encodings(), ", "))
+		b := &beyondASCII{r: rest}
+		return &text{Reader: b, encoding: UTF8, beyond: b}, nil
 	}
+	for _, o := range others {
+		if o.name == want {
+			return &text{Reader: &strict{r: transform.NewReader(rest, o.of.NewDecoder()), name: want, line: 1}, encoding: want}, nil
+		}
+	}
+	return nil, fmt.Errorf("encoding %q is none of %s", want, strings.Join(Encodings(), ", "))
 }
 
-// guesser reads UTF-8 or Windows-1252. It decides at the first byte beyond ASCII: if
-// no valid UTF-8 sequence begins there, the file is Windows-1252. Both encodings are
-// equal up to that byte, so it reads nothing twice.
-type guesser struct {
-	r       io.Reader
-	mode    string // "" = only ASCII so far
-	guessed bool
-
-	raw    []byte // read but not decoded
-	out    []byte // decoded but not returned
-	offset int64  // of raw in the file
-	err    error
-}
-
-func (g *guesser) encoding() (string, bool) {
-	if g.mode == "" {
-		return UTF8, false
-	}
-	return g.mode, g.guessed
+// beyondASCII notes whether a text has a character beyond ASCII that is UTF-8. Hardly any text in
+// another encoding has one.
+type beyondASCII struct {
+	r     io.Reader
+	found bool
+	rest  []byte // the beginning of a character
 }
 
 // Read implements io.Reader.
-func (g *guesser) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
+func (b *beyondASCII) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.found {
+		return n, err
 	}
-	for len(g.out) == 0 {
-		if g.err != nil {
-			if len(g.raw) == 0 {
-				return 0, g.err
-			}
+	for i := 0; i < n && !b.found; i++ {
+		if len(b.rest) == 0 && p[i] < utf8.RuneSelf {
+			continue
+		}
+		if b.rest = append(b.rest, p[i]); !utf8.FullRune(b.rest) {
+			continue
+		}
+		r, size := utf8.DecodeRune(b.rest)
+		b.found = size > 1 && r != utf8.RuneError
+		b.rest = b.rest[:0]
+	}
+	return n, err
+}
+
+// strict returns an error for a byte that is no character of the encoding, because the file must
+// have another one. Decoders pass such bytes as U+FFFD or as a control character.
+type strict struct {
+	r    io.Reader
+	name string
+	line int
+	rest []byte // the beginning of a character
+	err  error  // once found, it ends every read
+}
+
+// Read implements io.Reader.
+func (s *strict) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.r.Read(p)
+	for _, c := range p[:n] {
+		if c == '\n' {
+			s.line++
+		}
+		if len(s.rest) == 0 && c < utf8.RuneSelf {
+			continue
+		}
+		if s.rest = append(s.rest, c); !utf8.FullRune(s.rest) {
+			continue
+		}
+		r, _ := utf8.DecodeRune(s.rest)
+		if s.rest = s.rest[:0]; r == utf8.RuneError || r >= 0x80 && r < 0xa0 {
+			s.err = advise(fmt.Sprintf("line %d has a byte that is no character in %s; save the file as UTF-8, or name its encoding", s.line, s.name), " (--encoding)")
+			return 0, s.err
+		}
+	}
+	return n, err
+}
+
+// notUTF8 is the error of a cell that is not UTF-8. It shows how the cell reads in other encodings.
+func notUTF8(cell string) error {
+	at := 0
+	for at < len(cell) {
+		if r, size := utf8.DecodeRuneInString(cell[at:]); r == utf8.RuneError && size == 1 {
+			break
 		} else {
-			g.fill()
-		}
-		g.decode()
-	}
-	n := copy(p, g.out)
-	g.out = g.out[n:]
-	return n, nil
-}
-
-func (g *guesser) fill() {
-	buf := make([]byte, 32<<10)
-	n, err := g.r.Read(buf)
-	g.raw = append(g.raw, buf[:n]...)
-	g.err = err
-}
-
-// decode decodes as much of raw as possible to out.
-func (g *guesser) decode() {
-	if g.mode == "" {
-		at := bytes.IndexFunc(g.raw, func(r rune) bool { return r >= utf8.RuneSelf })
-		switch {
-		case at < 0:
-			g.take(len(g.raw))
-			return
-		case at > 0:
-			g.take(at)
-			return
-		case g.err == nil && !utf8.FullRune(g.raw):
-			return // the rest of the character is still to come
-		}
-		g.mode = UTF8
-		if r, size := utf8.DecodeRune(g.raw); r == utf8.RuneError && size == 1 {
-			g.mode, g.guessed = Windows1252, true
+			at += size
 		}
 	}
-	if g.mode == UTF8 {
-		g.take(len(g.raw)) // the check of its cell finds an invalid byte
-		return
-	}
-	g.decodeWindows1252()
-}
-
-func (g *guesser) take(n int) {
-	g.out, g.raw, g.offset = g.raw[:n:n], g.raw[n:], g.offset+int64(n)
-}
-
-// decodeWindows1252 decodes Windows-1252. It returns an error for the five bytes that
-// the encoding does not define, because the file must have another encoding.
-func (g *guesser) decodeWindows1252() {
-	for i, b := range g.raw {
-		switch b {
-		case 0x81, 0x8d, 0x8f, 0x90, 0x9d:
-			g.err = advise(fmt.Sprintf("byte 0x%02X at offset %d is no character in %s; save the file as UTF-8, or name its encoding",
-				b, g.offset+int64(i), Windows1252), " (--encoding)")
-			g.raw = nil
-			return
+	var reads []string
+	said := make(map[string]bool)
+	for _, o := range others {
+		as, err := io.ReadAll(&strict{r: transform.NewReader(strings.NewReader(cell), o.of.NewDecoder())})
+		if text := string(as); err == nil && !said[text] {
+			said[text] = true
+			reads = append(reads, fmt.Sprintf("%q in %s", clip(text), o.name))
 		}
 	}
-	g.offset += int64(len(g.raw))
-	g.out, _ = charmap.Windows1252.NewDecoder().Bytes(g.raw) // every other byte is a character
-	g.raw = nil
+	what := fmt.Sprintf("%q is not UTF-8 (byte 0x%02X, character %d)", clip(cell), cell[at], utf8.RuneCountInString(cell[:at])+1)
+	if len(reads) > 0 {
+		what += "; it would be " + strings.Join(reads, ", ")
+	}
+	return advise(what+"; save the file as UTF-8, or name its encoding", " (--encoding)")
 }
 
 // utf16Decoder decodes UTF-16. It converts a lone surrogate to invalid UTF-8, which

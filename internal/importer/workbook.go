@@ -97,8 +97,7 @@ func sheetTable(book *xlsx.Book, o *Options) (t *table, closeSheet func(), err e
 	} else if err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}
-	utf8 := func() (string, bool) { return UTF8, false }
-	t = &table{file: o.File, sheet: sheet.Name, format: FormatXLSX, text: &text{encoding: utf8, bom: true}}
+	t = &table{file: o.File, sheet: sheet.Name, format: FormatXLSX, text: &text{encoding: UTF8, bom: true}}
 	if t.rows, err = book.Rows(sheet); err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}

@@ -104,7 +104,7 @@ func TestHopelessFiles(t *testing.T) {
 		"order_no,timeout\n":                              "the file has no rows",
 		"[{\"order_no\":\"A\"}]\n":                        "line 1: the file is",
 		gzipped(t, strings.NewReader("")):                 "line 1: the file is empty",
-		"order_no,timeout,n\nA-1,30,\xfc\nA-2,30,\x81\n":  "is no character in windows-1252",
+		"order_no,timeout,n\nA-1,30,\xfc\nA-2,30,\x81\n":  " is not UTF-8 (byte 0xFC, character 1)",
 		"order_no,timeout\nA-1,30\nA-1,30\nA-3,\"30\"x\n": "line 4:",
 	} {
 		u := checked(t, d, "a.csv", content)

@@ -30,9 +30,6 @@ func span(first, last time.Time) string {
 func describe(s *importer.Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rows, batch %s\n", s.File, s.Rows, s.Batch)
-	if s.Guessed {
-		fmt.Fprintf(&b, "         read as %s: this is a guess, because it is not UTF-8; check names with umlauts, or set --encoding\n", s.Encoding)
-	}
 	if s.Sheet != nil {
 		fmt.Fprintf(&b, "         read from the sheet %s\n", s.Sheet.Name)
 		for _, said := range s.Sheet.Says() {
