@@ -96,6 +96,31 @@ func TestWhatIsComplete(t *testing.T) {
 	require.NotContains(t, names, "good.csv")
 }
 
+// TestEndings: programs write files under names of their own, closed between two pieces. Only a
+// known ending says that a file is complete, or a marker.
+func TestEndings(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir)
+	half := []string{"a.csv.crdownload", "b.csv.6eF5b2A1", "c.csv_.gstmp", "d.csv.gstmp", "e", "f.csv.download", "g.csv.opdownload", "h.csv~", "i.csv.swp", "j.csv.partial.1", "k.csv.!ut",
+		"l.csv.aria2", "m.csv.bak", "n.csv.gz.part2", "csv", "o.gz", "p.csv.gz.gz.x", "q.csvx"}
+	whole := []string{"a.csv", "B.CSV", "c.csv.gz", "d.ndjson.ZST", "e.f.csv"}
+	for _, name := range append(half, whole...) {
+		write(t, dir, name, "x")
+	}
+	r := rules
+	r.Endings = []string{"csv", "ndjson"}
+	names, _, waits := looks(t, f, r, tellAfter)
+	require.ElementsMatch(t, whole, names)
+	require.Len(t, waits, len(half))
+	for _, name := range half {
+		require.Equal(t, "its name has none of the endings of complete files (csv, ndjson): rename it, or name its ending (--endings)", waits[name], name)
+	}
+	write(t, dir, "e.ok", "")
+	r.Marker = ".ok"
+	names, _, _ = looks(t, f, r, r.Settle)
+	require.Equal(t, []string{"e"}, names, "its marker says that it is complete")
+}
+
 // A file that a program has open for writing is not complete, however long it does not change.
 func TestAnOpenFileIsNotComplete(t *testing.T) {
 	dir := t.TempDir()

@@ -17,6 +17,10 @@ type Rules struct {
 	// Marker is what stands behind the name of a file in the name of its marker, such as
 	// .ok; "" = files have no markers.
 	Marker string
+	// Endings are the endings of files of orders, without their point and in small letters; nil =
+	// any. They do not count where files have markers. Writers call a file that is not complete
+	// by so many names that only known ones tell that it is.
+	Endings []string
 	// Settle is how long a file must not change in any case, Still how long it must not if
 	// it is empty, or the system cannot tell that its writer has closed it.
 	Settle, Still time.Duration
@@ -64,6 +68,21 @@ func (r *Rules) mayBe(name string) bool {
 		!slices.Contains(r.Ignore, name) && (r.Marker == "" || !strings.HasSuffix(name, r.Marker))
 }
 
+// packed are the endings that may stand behind those of Rules.Endings.
+var packed = []string{".gz", ".zst"}
+
+// ends reports whether a name has one of the endings.
+func (r *Rules) ends(name string) bool {
+	if r.Endings == nil || r.Marker != "" {
+		return true
+	}
+	name = strings.ToLower(name)
+	for _, end := range packed {
+		name = strings.TrimSuffix(name, end)
+	}
+	return slices.ContainsFunc(r.Endings, func(end string) bool { return strings.HasSuffix(name, "."+end) })
+}
+
 // tellAfter is how long a file does not change before Look says what it waits for.
 const tellAfter = time.Minute
 
@@ -94,6 +113,12 @@ func (f *Folder) Look(now time.Time, r Rules) (found []Found, waits map[string]s
 		}
 		one := Found{Name: name, info: info}
 		still := now.Sub(s.since)
+		if !r.ends(name) {
+			if still >= tellAfter {
+				waits[name] = "its name has none of the endings of complete files (" + strings.Join(r.Endings, ", ") + "): rename it, or name its ending (--endings)"
+			}
+			continue
+		}
 		complete, why := f.complete(&one, still, r)
 		if complete {
 			found = append(found, one)

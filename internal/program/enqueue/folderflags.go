@@ -32,14 +32,31 @@ func (x *FolderFlags) CheckDeadline() error { return x.missed }
 
 // Completeness says when a file is complete.
 type Completeness struct {
-	Marker string
-	Still  time.Duration
+	Marker  string
+	Endings []string
+	Still   time.Duration
 }
 
 // Register adds the flags to a command.
 func (c *Completeness) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.Marker, "marker", c.Marker, "a file NAME is complete when a file NAME with this behind it is there, such as .ok (default: no markers)")
+	cmd.Flags().StringSliceVar(&c.Endings, "endings", c.Endings, "endings of the files that are taken, also with .gz or .zst behind them; * takes any name. Files with markers need none")
 	cmd.Flags().Var((*duration.Value)(&c.Still), "still", "how long a file must not change, where nobody can tell whether its writer has closed it")
+}
+
+// KnownEndings are the endings of files that an import reads, and of those of which it can say what
+// to do with them instead.
+var KnownEndings = []string{"csv", "tsv", "txt", "ndjson", "jsonl", "json", "xlsx", "xls", "xlsm", "xlsb", "ods"}
+
+// Taken returns the endings of the files that are taken; nil = any.
+func (c *Completeness) Taken() (endings []string) {
+	for _, end := range c.Endings {
+		if end == "*" {
+			return nil
+		}
+		endings = append(endings, strings.ToLower(strings.TrimPrefix(end, ".")))
+	}
+	return endings
 }
 
 // Validate returns an error that names every mistake.
@@ -47,6 +64,11 @@ func (c *Completeness) Validate() error {
 	var errs []error
 	if strings.ContainsAny(c.Marker, "/\\") {
 		errs = append(errs, fmt.Errorf("--marker: %q stands behind the name of a file, so it has no folder", c.Marker))
+	}
+	for _, end := range c.Endings {
+		if end = strings.TrimPrefix(end, "."); end == "" || strings.TrimSpace(end) != end || strings.ContainsAny(end, "/\\") {
+			errs = append(errs, fmt.Errorf("--endings: %q is no ending of a name, such as csv", end))
+		}
 	}
 	return errors.Join(errs...)
 }

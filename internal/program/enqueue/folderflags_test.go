@@ -35,6 +35,15 @@ func TestTheNextTimeOfDay(t *testing.T) {
 		_, err := ParseFolderFlags(text, Completeness{}, nil)
 		require.ErrorContains(t, err, says)
 	}
+	for text, want := range map[string][]string{"": {"csv"}, "--endings .CSV,dat\n": {"csv", "dat"}, "--endings *\n": nil} {
+		x, err := ParseFolderFlags(text, Completeness{Endings: []string{"csv"}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, x.Taken(), text)
+	}
+	for _, wrong := range []string{"--endings a/b\n", "--endings csv,,x\n", "--endings .\n"} {
+		_, err := ParseFolderFlags(wrong, Completeness{}, nil)
+		require.ErrorContains(t, err, "is no ending of a name, such as csv")
+	}
 	_, err := ParseFolderFlags("--not-before 08:00 Europe/Berlin\n", Completeness{}, nil)
 	require.NoError(t, err)
 	over, err := ParseFolderFlags("--deadline 2020-01-01T00:00:00Z\n", Completeness{}, nil)

@@ -64,7 +64,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 }
 
 func newCommand(environ map[string]string, stderr io.Writer, o options) *cobra.Command {
-	when := enqueue.Completeness{Still: defaultStill}
+	when := enqueue.Completeness{Still: defaultStill, Endings: enqueue.KnownEndings}
 	var person broker.Person
 	cmd := &cobra.Command{
 		Use:   "watch DIR",
@@ -74,9 +74,10 @@ func newCommand(environ map[string]string, stderr io.Writer, o options) *cobra.C
 			"with a file beside it that says why, and one with its bad rows. It may be killed at any moment: the next one\n" +
 			"goes on, and neither loses nor repeats a file. Of several on one folder one works, and another takes over.\n\n" +
 			"A subfolder is watched if it has a file " + FlagsFile + ": flags of enqueue, one a line, such as --lane night or\n" +
-			"--mapping mapping.yaml, and --marker or --still. It may be empty. DIR itself needs none.\n\n" +
+			"--mapping mapping.yaml, and --marker, --endings or --still. It may be empty. DIR itself needs none.\n\n" +
 			"A file is complete when nobody has it open for writing and it has not changed for a second, or when its\n" +
-			"marker is there. Names that begin with a dot or ~$, or end in .tmp, .part, .partial or .filepart never are.\n" +
+			"marker is there. Without markers only the endings of --endings are taken: browsers and other programs write\n" +
+			"under names of their own (.crdownload, .part, none). Names that begin with a dot or ~$ never are.\n" +
 			"`orderpost help csv folder` says more.\n\n" +
 			"Exit codes: 0 stopped; 1 failed; 2 wrong usage or configuration; 4 broker out of reach.",
 		Example: "  orderpost watch /srv/orders\n  orderpost watch /srv/orders --marker .ok",

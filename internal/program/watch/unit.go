@@ -120,7 +120,7 @@ func readFlags(f *folder.Folder, when enqueue.Completeness, must bool) (*enqueue
 
 // look takes what is complete.
 func (u *unit) look(ctx context.Context, flags *enqueue.FolderFlags, taken chan<- struct{}) error {
-	found, waits, err := u.f.Look(time.Now(), folder.Rules{Marker: flags.Marker, Settle: u.pace.settle, Still: max(flags.Still, u.pace.settle), Ignore: []string{FlagsFile, flags.MappingFile}})
+	found, waits, err := u.f.Look(time.Now(), folder.Rules{Marker: flags.Marker, Endings: flags.Taken(), Settle: u.pace.settle, Still: max(flags.Still, u.pace.settle), Ignore: []string{FlagsFile, flags.MappingFile}})
 	if err != nil {
 		return err
 	}
