@@ -39,12 +39,15 @@ func TestFourClicksImportAFile(t *testing.T) {
 	require.Contains(t, text(a.page), "Look at its columns and check it.")
 	require.Contains(t, text(a.page), "Check the file")
 
-	// So does one that cannot be read: the page has a field for what its advice names.
-	a = b.upload(http.StatusOK, "bytes.csv", strings.NewReader("order_no,timeout,x\nA-1,30,\xff\x81\n"))
+	// So does one whose encoding nobody knows: the page has a field for what its advice names.
+	a = b.upload(http.StatusOK, "bytes.csv", strings.NewReader("order_no,timeout,Gr\xf6\xdfe\nA-1,30,\xff\n"))
 	require.Contains(t, text(a.page), "not readable Choose how it is read")
-	require.Contains(t, text(a.page), "save the file as UTF-8, or name its encoding.")
-	b.send(http.StatusOK, a.Request.URL.Path+"/check", "encoding", "utf-8")
-	require.Contains(t, text(b.settled(a.Request.URL.Path)), "1 row of 1 cannot be sent.")
+	require.Contains(t, text(a.page), "save the file as UTF-8, or name its encoding")
+	b.send(http.StatusOK, a.Request.URL.Path+"/check", "encoding", "windows-1252")
+	require.Contains(t, text(b.settled(a.Request.URL.Path)), "1 row, all can be sent.")
+	a = b.upload(http.StatusOK, "cells.csv", strings.NewReader("order_no,timeout,x\nA-1,30,\xff\n"))
+	b.send(http.StatusOK, a.Request.URL.Path+"/check", columnsForm(t, b.settled(a.Request.URL.Path), "encoding", "macintosh")...)
+	require.Contains(t, text(b.settled(a.Request.URL.Path)), "1 row, all can be sent.")
 
 	// A long name is shortened where a button quotes it.
 	a = b.upload(http.StatusOK, "long.csv", strings.NewReader("order_no,timeout,"+strings.Repeat("n", 300)+"\nA-1,30,#REF!\n"))

@@ -202,7 +202,7 @@ func TestLongNames(t *testing.T) {
 		long + "," + long + "\n":                        "is taken by column 1",
 		long + "," + long + ":int\n":                    "… is there twice",
 		"order_no,a.." + long + "\n":                    "has an empty part",
-		"order_no,timeout," + long + "\xff\n":           "is not valid UTF-8",
+		"order_no,timeout," + long + "\xff\n":           "is not UTF-8",
 		"order_no,timeout," + long + ":integer\n":       "is none of the types",
 		"order_no,timeout,n:" + long + "\n":             "is none of the types",
 		"order_no,timeout," + long + ":int\nA-1,30,x\n": `…: "x" is not a whole number`,

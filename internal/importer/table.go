@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"orderpost/internal/order"
 	"orderpost/internal/xlsx"
@@ -326,6 +327,11 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 		t.named = t.advance(t.header)
 	}
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
+	for i, name := range t.header {
+		if !utf8.ValidString(name) && !hasHalfCharacter(name) {
+			return &RowError{File: t.file, Line: t.named, Column: i + 1, Code: CodeEncoding, Err: notUTF8(name)}
+		}
+	}
 	t.ours = slices.Contains(ownColumns(t.header), resultColumns[0])
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/transform"
+
+	"orderpost/internal/order"
 )
 
 // The encodings of files.
@@ -185,7 +187,7 @@ func notUTF8(cell string) error {
 		as, err := io.ReadAll(&strict{r: transform.NewReader(strings.NewReader(cell), o.of.NewDecoder())})
 		if text := string(as); err == nil && !said[text] {
 			said[text] = true
-			reads = append(reads, fmt.Sprintf("%q in %s", clip(text), o.name))
+			reads = append(reads, fmt.Sprintf("%q in %s", order.Clip(text, maxQuoted/2), o.name))
 		}
 	}
 	what := fmt.Sprintf("%q is not UTF-8 (byte 0x%02X, character %d)", clip(cell), cell[at], utf8.RuneCountInString(cell[:at])+1)
