@@ -264,14 +264,12 @@ func (c *clients) findCertified(cert *x509.Certificate) (found *client) {
 	return found
 }
 
-// still reports whether the token or certificate that a client came with may still do what it
-// could then.
-func (c *clients) still(was *client) bool {
+// again returns the client that a token or certificate is known by now; nil = nobody's any more.
+func (c *clients) again(was *client) *client {
 	c.look()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	now := cmp.Or(c.byToken[was.by], c.byCertificate[was.by])
-	return now != nil && now.name == was.name && slices.Equal(now.scopes, was.scopes)
+	return cmp.Or(c.byToken[was.by], c.byCertificate[was.by])
 }
 
 // certificateName begins a name in Entry.Certificates.
@@ -345,8 +343,8 @@ func (c *clients) load() error {
 	return nil
 }
 
-// take replaces the clients. What a client has under way goes on, feeds excepted (still), and
-// counts against its new limits. The caller holds mu.
+// take replaces the clients. What a client has under way counts against its
+// new limits, and goes on if the client may still do it (recheck). The caller holds mu.
 func (c *clients) take(entries []Entry) {
 	byToken, byCertificate, kept := make(map[string]*client), make(map[string]*client), make(map[string]*limits)
 	for _, e := range entries {

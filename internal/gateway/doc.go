@@ -3,6 +3,7 @@
 //
 //	config.go    settings
 //	clients.go   the file of clients: names, scopes, tokens, limits
+//	recheck.go   ends what is under way for a client that is not known any more
 //	limits.go    what one client can take: a rate, requests at once, waits at once
 //	crowd.go     how many connections there can be (afford_unix.go, afford_other.go)
 //	metrics.go   the labels of its metrics

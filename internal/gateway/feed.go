@@ -111,6 +111,10 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 			}
 			return looking(err)
 		}
+		if p := c.recheck(); p != nil {
+			p.cut = f.begun
+			return p
+		}
 		before := f.at
 		if f.at = o.Position; !c.client.sees(o) {
 			switch {
@@ -130,6 +134,10 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 			break
 		}
 		pause.Reset(linger)
+	}
+	if p := c.recheck(); p != nil {
+		p.cut = f.begun
+		return p
 	}
 	if at, left := f.at, time.Until(over); n == 0 && left > 0 && !c.parked && c.Context().Err() == nil && c.s.drain.Err() == nil {
 		return &later{more: func(c *call) error { return c.lines(at, end, limit, left) }}
@@ -172,7 +180,7 @@ func (c *call) events(after uint64) error {
 			}
 			return nil
 		}
-		if !c.stillKnown() {
+		if c.recheck() != nil {
 			return nil
 		}
 		if !c.client.sees(o) {
@@ -185,9 +193,6 @@ func (c *call) events(after uint64) error {
 	}
 	return nil
 }
-
-// stillKnown reports whether the client may still do what it could when it came.
-func (c *call) stillKnown() bool { return c.s.clients == nil || c.s.clients.still(c.client) }
 
 // feed writes the parts of a long answer. Its methods may be called by several goroutines.
 type feed struct {
@@ -244,7 +249,7 @@ func (f *feed) pass(position uint64) {
 
 // beat says every now and then that the feed is alive, and how far it is: a client that
 // sees few of the outcomes need not begin far back. It ends the feed of a client that is
-// gone, or is not known any more.
+// gone.
 func (f *feed) beat(end func()) (stop func()) {
 	var timer *time.Timer
 	stopped := false
@@ -254,7 +259,7 @@ func (f *feed) beat(end func()) (stop func()) {
 		if stopped {
 			return
 		}
-		if !f.stillKnown() || f.writeLocked(fmt.Appendf(nil, ": alive\nid: %d\n\n", f.at)) != nil {
+		if f.writeLocked(fmt.Appendf(nil, ": alive\nid: %d\n\n", f.at)) != nil {
 			end()
 			return
 		}

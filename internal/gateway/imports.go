@@ -26,8 +26,12 @@ func (c *call) takeFile() error {
 	if p := c.fileKind(&r); p != nil {
 		return p
 	}
+	defer c.bodyEnds()()
 	i, err := c.s.files.Take(c.Context(), r, &paced{c})
 	if err != nil {
+		if p := c.recheck(); p != nil {
+			return p
+		}
 		if _, clients := errors.AsType[*door.FileError](err); !clients {
 			return err // the door's own disk
 		}
@@ -45,7 +49,13 @@ type paced struct{ *call }
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
 	_ = p.control.SetReadDeadline(time.Now().Add(p.s.bodyTimeout))
+	if revoked := p.revoked(); revoked != nil { // what ended it has set another deadline
+		return 0, revoked
+	}
 	n, err := p.Body.Read(b)
+	if revoked := p.recheck(); revoked != nil {
+		return n, revoked // at the end, too: the file must not be imported
+	}
 	if errors.Is(err, io.EOF) {
 		p.read = true
 	}
@@ -155,7 +165,10 @@ func (c *call) importResults() error {
 	}
 	f := &feed{call: c, media: mediaCSV + "; charset=utf-8"}
 	if err := c.s.files.Results(c.Context(), i.ID, asWriter{f}); err != nil {
-		p := importing(err)
+		p := c.recheck()
+		if p == nil {
+			p = importing(err)
+		}
 		p.cut = f.begun
 		return p
 	}
@@ -167,6 +180,9 @@ type asWriter struct{ *feed }
 
 // Write implements io.Writer.
 func (w asWriter) Write(part []byte) (int, error) {
+	if p := w.recheck(); p != nil {
+		return 0, p
+	}
 	if err := w.write(part); err != nil {
 		return 0, err
 	}

@@ -60,17 +60,21 @@ func (c *call) park(rt route, l *later, began time.Time) bool {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	c.s.crowds.parked()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.s.drain))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.s.drain))
 	seen := &answered{ResponseWriter: &bare{conn: conn}}
 	parked := &call{Request: (&http.Request{Method: c.Method, Body: http.NoBody}).WithContext(ctx), w: seen, control: http.NewResponseController(seen),
-		client: c.client, s: c.s, release: c.release, parked: true}
+		client: c.client, need: c.need, certified: c.certified, s: c.s, release: c.release, parked: true}
+	if c.s.clients != nil {
+		c.s.underWay.add(parked, cancel)
+		c.s.underWay.remove(c) // it holds all that net/http has
+	}
 	end := func(err error) {
-		defer cancel()
+		defer cancel(nil)
 		defer func() { _ = conn.Close() }()
 		parked.end(rt, seen, began, err)
 	}
 	if !l.writes {
-		c.s.parked.Go(func() { watch(conn, cancel) })
+		c.s.parked.Go(func() { watch(conn, func() { cancel(nil) }) })
 	}
 	if l.more != nil {
 		c.s.parked.Go(func() { end(parked.safely(func() error { return l.more(parked) })) })
@@ -98,7 +102,7 @@ type poll struct {
 }
 
 // begin looks whenever something may have changed, and answers once there is an outcome,
-// the wait is over, the client is gone, or the door closes.
+// the wait is over, the client is gone or may not have the answer any more, or the door closes.
 func (p *poll) begin(c *call, end func(error)) {
 	p.c, p.end = c, end
 	timer := time.AfterFunc(p.wait, p.over)
@@ -147,6 +151,11 @@ func (p *poll) done(err error, o *outcome) {
 		p.mu.Unlock()
 		for _, s := range stop {
 			s()
+		}
+		if err == nil {
+			if revoked := p.c.recheck(); revoked != nil {
+				err = revoked
+			}
 		}
 		if err == nil {
 			err = p.c.safely(func() error { p.c.answer(http.StatusOK, o); return nil })

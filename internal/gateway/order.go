@@ -42,6 +42,9 @@ func (c *call) await(o door.Outcome, wait time.Duration) (door.Outcome, error) {
 	ctx, cancel := c.until(wait)
 	defer cancel()
 	settled, err := c.s.door.Wait(ctx, o.OrderNo, o.ID)
+	if p := c.recheck(); p != nil {
+		return o, p
+	}
 	switch {
 	case err == nil:
 		return settled, nil
@@ -60,7 +63,11 @@ func (c *call) cancel() error {
 	if o.Pending {
 		ctx, cancel := c.until(c.s.storeTimeout)
 		defer cancel()
-		switch o, err = c.s.door.Cancel(ctx, o.OrderNo, o.ID, "client "+c.client.name); {
+		o, err = c.s.door.Cancel(ctx, o.OrderNo, o.ID, "client "+c.client.name)
+		if p := c.recheck(); p != nil {
+			return p
+		}
+		switch {
 		case err != nil && o.Pending && ctx.Err() != nil:
 			// The mark may stand. The client asks again, or waits for the outcome.
 		case err != nil:

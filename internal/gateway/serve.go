@@ -39,12 +39,15 @@ type call struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	client  *client
-	s       *Server
-	query   url.Values      // the parameters; a parked call has none
-	read    bool            // the body was read to its end
-	parked  bool            // net/http does not serve it any more
-	within  context.Context // has the span of a request that brings orders; nil = no traces
-	release func()
+	need    Scope // what the route asks of the client
+	// certified is when the certificate ends that the client came with; zero = it came with a token.
+	certified time.Time
+	s         *Server
+	query     url.Values      // the parameters; a parked call has none
+	read      bool            // the body was read to its end
+	parked    bool            // net/http does not serve it any more
+	within    context.Context // has the span of a request that brings orders; nil = no traces
+	release   func()
 }
 
 // routes lists what the door does, by path.
@@ -159,6 +162,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	seen := &answered{ResponseWriter: w}
 	c := &call{Request: r, w: seen, control: http.NewResponseController(w), s: s, release: func() {}}
 	err := c.safely(func() error { return c.admitted(rt) })
+	if p := c.revoked(); p != nil && errors.Is(err, context.Canceled) { // that is what ended it
+		err = p
+	}
 	if l, waits := errors.AsType[*later](err); waits {
 		if c.park(rt, l, began) {
 			return
@@ -171,6 +177,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 
 // end answers a request that failed, and counts it.
 func (c *call) end(rt route, seen *answered, began time.Time, err error) {
+	c.s.underWay.remove(c)
 	c.release()
 	var p *problem
 	if err != nil && !errors.As(err, &p) {
@@ -251,7 +258,11 @@ func (c *call) admitted(rt route) error {
 		return p
 	}
 	if !c.client.may(rt.need) {
-		return problemOf(forbidden, "client "+c.client.name, "it lacks the scope "+string(rt.need), "ask whoever keeps the file of clients")
+		return lacks(c.client, rt.need)
+	}
+	c.need = rt.need
+	if cert := certificateOf(c.Request); cert != nil && c.Header.Get("Authorization") == "" {
+		c.certified = cert.NotAfter
 	}
 	if after := c.client.limits.admit(); after > 0 {
 		return problemOf(tooMany, "client "+c.client.name, "its rate is used up", "send fewer requests a second, or many orders in one request ("+mediaLines+")").retry(after)
@@ -265,6 +276,7 @@ func (c *call) admitted(rt route) error {
 	}
 	closed := c.s.metrics.Opened(rt.name)
 	c.release = func() { closed(); leave() }
+	c.watched()
 	if rt.method != http.MethodPost { // it may wait
 		_ = c.control.SetReadDeadline(time.Time{})
 		if c.Body != http.NoBody { // nobody asked for one, and net/http would wait for it before a long answer
@@ -272,6 +284,10 @@ func (c *call) admitted(rt route) error {
 		}
 	}
 	return rt.serve(c)
+}
+
+func lacks(c *client, s Scope) *problem {
+	return problemOf(forbidden, "client "+c.name, "it lacks the scope "+string(s), "ask whoever keeps the file of clients")
 }
 
 // parameters reads the parameters of a request. What cannot be read is refused and not left

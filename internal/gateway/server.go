@@ -80,6 +80,7 @@ type Options struct {
 	writeTimeout time.Duration // 0 = writeTimeout
 	storeTimeout time.Duration // 0 = storeTimeout
 	parkAfter    time.Duration // 0 = parkAfter
+	recheckEvery time.Duration // 0 = recheckEvery
 }
 
 // Server is the HTTP door. The caller must call Stop.
@@ -104,8 +105,9 @@ type Server struct {
 	http  *http.Server
 	done  chan struct{}
 	// parked are the waits and feeds that net/http does not serve any more.
-	parked sync.WaitGroup
-	crowds crowds
+	parked   sync.WaitGroup
+	underWay underWay
+	crowds   crowds
 	// drain ends when Stop is called: waits and feeds end with it.
 	drain     context.Context
 	stopWaits context.CancelFunc
@@ -136,6 +138,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ConnContext: remember, ErrorLog: log.New(complaints{s.log}, "", 0)}
+	if s.clients != nil {
+		go s.recheckAll(cmp.Or(o.recheckEvery, recheckEvery))
+	}
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -55,6 +55,7 @@ func (c *call) submitLines(like door.Order, key string) error {
 	r := &lineReader{call: c, like: like, key: key, in: bufio.NewReaderSize(c.Body, 64<<10), read: make(chan line, aheadLines), room: semaphore.NewWeighted(aheadBytes)}
 	endRead := func() { _ = c.control.SetReadDeadline(time.Now()) }
 	defer context.AfterFunc(c.s.drain, endRead)()
+	defer c.bodyEnds()()
 	f := &feed{call: c, media: mediaLines}
 	ended, end := make(chan struct{}), c.restEnds
 	defer func() {
@@ -142,18 +143,22 @@ func (r *lineReader) next(ctx context.Context, n int) (l line, more bool) {
 	l = line{n: n, order: r.like}
 	var text []byte
 	err := r.call.s.drain.Err() // if it ends from here on, it ends the read
-	if err == nil {
+	if err == nil && r.call.revoked() == nil {
 		text, err = r.text()
 	}
+	revoked := r.call.recheck()
 	switch {
 	case r.call.s.drain.Err() != nil:
 		l.wrong, l.last = problemOf(draining, "", "this line and those behind it were not stored", "send the stream again").retry(retryDraining), true
 		return l, true
+	case errors.Is(err, io.EOF) && len(text) == 0:
+		r.call.read = true
+		return l, false
+	case revoked != nil:
+		l.wrong, l.last = revoked, true
+		return l, true
 	case errors.Is(err, io.EOF):
 		r.call.read = true
-		if len(text) == 0 {
-			return l, false
-		}
 	case errors.Is(err, errLongLine):
 		l.wrong, l.last = tooLargeBody(r.call.client.maxBody), true
 		return l, true

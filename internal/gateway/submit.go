@@ -40,7 +40,12 @@ func (c *call) submit() (err error) {
 // body reads the body of one order.
 func (c *call) body() ([]byte, *problem) {
 	_ = c.control.SetReadDeadline(time.Now().Add(c.s.bodyTimeout))
+	defer c.bodyEnds()()
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, int64(c.client.maxBody)))
+	if p := c.recheck(); p != nil {
+		c.w.Header().Set("Connection", "close")
+		return nil, p
+	}
 	if err != nil {
 		c.w.Header().Set("Connection", "close")
 		return nil, reading(err, c.client.maxBody)
