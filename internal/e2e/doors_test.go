@@ -107,7 +107,7 @@ func TestTheDoorsOnACluster(t *testing.T) {
 			require.GreaterOrEqual(t, status, 500, text)
 			return false
 		}, patience, pause)
-		_, text := askDoor(t, "GET", url+"/v1/orders/"+orderNo+"?wait=1m", "", "")
+		_, text := askDoor(t, "GET", url+"/v1/orders?order_no="+orderNo+"&wait=1m", "", "")
 		require.Contains(t, text, `"outcome":"accepted"`)
 		feed(`"order_no":"` + orderNo + `"`)
 		require.Eventually(t, func() bool { return receiver.of(orderNo) == "accepted" }, patience, pause)

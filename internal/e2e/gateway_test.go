@@ -66,7 +66,7 @@ func TestTheHTTPDoor(t *testing.T) {
 	url := doorOf(worker)
 	status, text := askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"A-1","timeout":30}`)
 	require.Equal(t, http.StatusCreated, status, text)
-	_, text = askDoor(t, "GET", url+"/v1/orders/A-1?wait=1m", "", "")
+	_, text = askDoor(t, "GET", url+"/v1/orders?order_no=A-1&wait=1m", "", "")
 	require.Contains(t, text, `"outcome":"accepted","created":"yes"`)
 
 	entry, token := newClient(t)
@@ -79,9 +79,9 @@ func TestTheHTTPDoor(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, status)
 	status, text = askDoor(t, "POST", url+"/v1/orders", token, `{"order_no":"B-1","timeout":30}`)
 	require.Equal(t, http.StatusCreated, status, text)
-	_, text = askDoor(t, "GET", url+"/v1/orders/B-1?wait=1m", token, "")
+	_, text = askDoor(t, "GET", url+"/v1/orders?order_no=B-1&wait=1m", token, "")
 	require.Contains(t, text, `"outcome":"accepted"`)
-	status, _ = askDoor(t, "GET", url+"/v1/orders/A-1", token, "")
+	status, _ = askDoor(t, "GET", url+"/v1/orders?order_no=A-1", token, "")
 	require.Equal(t, http.StatusNotFound, status, "it is the client local's")
 	require.Equal(t, program.ExitDone, door.end())
 	require.Equal(t, program.ExitDone, worker.end())
@@ -118,7 +118,7 @@ func TestTheHTTPDoorWithRoles(t *testing.T) {
 		for _, no := range []string{role + "-1", role + "-2"} {
 			status, text := askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
 			require.Equal(t, http.StatusCreated, status, "%s: %s", role, text)
-			_, text = askDoor(t, "GET", url+"/v1/orders/"+no+"?wait=1m", "", "")
+			_, text = askDoor(t, "GET", url+"/v1/orders?order_no="+no+"&wait=1m", "", "")
 			require.Contains(t, text, `"outcome":"accepted"`, role)
 			status, _ = askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
 			require.Equal(t, http.StatusOK, status, role)
@@ -134,7 +134,7 @@ func TestTheHTTPDoorWithRoles(t *testing.T) {
 			role + "-5": {"Order-Not-Before": {time.Now().Add(time.Hour).Format(time.RFC3339)}}} {
 			status, text := askDoorWith(t, "POST", url+"/v1/orders", header, `{"order_no":"`+no+`","timeout":30}`)
 			require.Equal(t, http.StatusCreated, status, "%s: %s", no, text)
-			status, text = askDoor(t, "DELETE", url+"/v1/orders/"+no, "", "")
+			status, text = askDoor(t, "DELETE", url+"/v1/orders?order_no="+no, "", "")
 			require.Equal(t, http.StatusOK, status, "%s: %s", no, text)
 			require.Contains(t, text, `"outcome":"cancelled"`, no)
 		}

@@ -224,7 +224,7 @@ func TestAPanic(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Door = new(panicking) })
 	c := r.dial()
 	for range 2 {
-		a := c.send("GET /v1/orders/A HTTP/1.1\nHost: localhost\n\n").answer()
+		a := c.send("GET /v1/orders?order_no=A HTTP/1.1\nHost: localhost\n\n").answer()
 		require.Equal(t, http.StatusInternalServerError, a.status, a.text)
 		require.Equal(t, "internal", a.problem(t).name())
 		require.NotContains(t, a.text, "a fault", "the client is told what is inside")
@@ -324,7 +324,7 @@ func TestAnotherHost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for host, want := range map[string]int{"localhost": 404, "127.0.0.1:8080": 404, "[::1]:8080": 404, "evil.example": 421, "127.0.0.1.evil.example:80": 421, "10.0.0.1": 421} {
-		a := r.dial().send("GET /v1/orders/A HTTP/1.1\nHost: %s\n\n", host).answer()
+		a := r.dial().send("GET /v1/orders?order_no=A HTTP/1.1\nHost: %s\n\n", host).answer()
 		require.Equal(t, want, a.status, "%s: %s", host, a.text)
 	}
 }

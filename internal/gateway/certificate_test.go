@@ -100,31 +100,31 @@ func TestClientsWithCertificates(t *testing.T) {
 		with(a.client(c, time.Hour))
 		b := r.do("POST", "/v1/orders", body(name), headerKey, "1")
 		require.Equal(t, http.StatusCreated, b.status, b.text)
-		require.Equal(t, name, r.do("GET", "/v1/orders/"+name, "").outcome(t).Source)
+		require.Equal(t, name, r.do("GET", "/v1/orders?order_no="+name, "").outcome(t).Source)
 	}
-	require.Equal(t, "unknown-order", r.do("GET", "/v1/orders/other", "", "Authorization", "Bearer "+token).problem(t).name(), "a token goes first")
+	require.Equal(t, "unknown-order", r.do("GET", "/v1/orders?order_no=other", "", "Authorization", "Bearer "+token).problem(t).name(), "a token goes first")
 	with(a.client(x509.Certificate{Subject: pkix.Name{CommonName: "nobody"}}, time.Hour))
-	p := r.do("GET", "/v1/orders/A", "").problem(t)
+	p := r.do("GET", "/v1/orders?order_no=A", "").problem(t)
 	require.Equal(t, []string{"unauthorized", "certificate"}, []string{p.name(), p.Where})
 	require.Contains(t, p.Seen, "subject:CN=nobody")
 	with(a.client(x509.Certificate{Subject: pkix.Name{CommonName: "shop", Organization: []string{"Example"}}, DNSNames: []string{"desk.example"}}, time.Hour))
-	require.Equal(t, "unauthorized", r.do("GET", "/v1/orders/A", "").problem(t).name(), "it names two clients")
+	require.Equal(t, "unauthorized", r.do("GET", "/v1/orders?order_no=A", "").problem(t).name(), "it names two clients")
 	with()
-	require.Equal(t, "header Authorization", r.do("GET", "/v1/orders/A", "").problem(t).Where)
+	require.Equal(t, "header Authorization", r.do("GET", "/v1/orders?order_no=A", "").problem(t).Where)
 	for name, pair := range map[string]tls.Certificate{
 		"over":              a.client(shop, -time.Second),
 		"another authority": newCertificates(t).client(shop, time.Hour),
 	} {
 		r.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}}
-		_, err := r.try("GET", "/v1/orders/A", nil)
+		_, err := r.try("GET", "/v1/orders?order_no=A", nil)
 		require.ErrorContains(t, err, "tls: ", name)
 	}
 
 	with(a.client(shop, 2*time.Second))
-	require.Equal(t, http.StatusNotFound, r.do("GET", "/v1/orders/A", "").status)
+	require.Equal(t, http.StatusNotFound, r.do("GET", "/v1/orders?order_no=A", "").status)
 	require.Eventually(t, func() bool { // on the same connection
-		return r.do("GET", "/v1/orders/A", "").status == http.StatusUnauthorized
+		return r.do("GET", "/v1/orders?order_no=A", "").status == http.StatusUnauthorized
 	}, patience, 20*time.Millisecond)
 
 	next := newCertificates(t) // takes the place of the first
@@ -133,7 +133,7 @@ func TestClientsWithCertificates(t *testing.T) {
 	r.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}}
 	require.Eventually(t, func() bool {
-		b, err := r.try("GET", "/v1/orders/A", nil)
+		b, err := r.try("GET", "/v1/orders?order_no=A", nil)
 		return err == nil && b.status == http.StatusNotFound
 	}, patience, 200*time.Millisecond)
 }

@@ -123,10 +123,10 @@ func TestAFloodOfOneClient(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
 	as := func(name, path string) answer { return r.do("GET", path, "", "Authorization", bearer(name)) }
 	require.Eventually(t, func() bool {
-		a := as("rival", "/v1/orders/A")
+		a := as("rival", "/v1/orders?order_no=A")
 		return a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") == "1"
 	}, patience, time.Microsecond)
-	require.Equal(t, http.StatusNotFound, as("shop", "/v1/orders/A").status)
+	require.Equal(t, http.StatusNotFound, as("shop", "/v1/orders?order_no=A").status)
 
 	ended := make(chan struct{})
 	go func() {

@@ -42,10 +42,10 @@ func (c *call) storingProblem(err error) *problem {
 			where = "submission"
 		}
 		return problemOf(keyReused, where, "it named another order or another body before, or a submission that another one of the order has replaced; nothing was stored now",
-			"send another key with another order, and the same body with the same key; what became of the order: GET /v1/orders/{order_no}")
+			"send another key with another order, and the same body with the same key; what became of the order: GET /v1/orders?order_no=…")
 	case errors.Is(err, door.ErrPending):
 		return problemOf(pendingOther, "order_no", "another submission of this order waits for its outcome, so this one was not stored",
-			"wait for that outcome (GET /v1/orders/{order_no}?wait=60s), and post again if the order is still wanted")
+			"wait for that outcome (GET /v1/orders?order_no=…&wait=60s), and post again if the order is still wanted")
 	case errors.Is(err, door.ErrFull):
 		return problemOf(full, "", "the broker takes no more orders", again+", later").retry(retryFull)
 	case errors.Is(err, door.ErrUnavailable), errors.Is(err, door.ErrClosed):

@@ -89,7 +89,7 @@ func TestAFileOfOrders(t *testing.T) {
 	require.Equal(t, map[string]int{"stored": 20}, i.Fates)
 	require.True(t, strings.HasPrefix(i.Batch, "_shop."), i.Batch)
 	require.Equal(t, 20, r.stored())
-	require.Equal(t, "shop:2", r.do("GET", "/v1/orders/F-0", "", as("shop")...).outcome(t).Source, "the client, and the line")
+	require.Equal(t, "shop:2", r.do("GET", "/v1/orders?order_no=F-0", "", as("shop")...).outcome(t).Source, "the client, and the line")
 
 	again := r.becomes(r.bringFile(file("F", 20), "?direct", as("shop")...), "stored", as("shop")...)
 	require.Equal(t, i.Batch, again.Batch, "the content names the import")
@@ -101,7 +101,7 @@ func TestAFileOfOrders(t *testing.T) {
 		require.Equal(t, none.text, hidden.text, "it tells that there is an import")
 	}
 	require.Equal(t, "unknown-import", r.do("GET", where+"/results", "", as("rival")...).problem(t).name())
-	require.Equal(t, "unknown-order", r.do("GET", "/v1/orders/F-0", "", as("rival")...).problem(t).name())
+	require.Equal(t, "unknown-order", r.do("GET", "/v1/orders?order_no=F-0", "", as("rival")...).problem(t).name())
 	require.Equal(t, "forbidden", r.do("GET", where, "", as("mute")...).problem(t).name())
 	require.Equal(t, "forbidden", r.do("POST", "/v1/imports", file("X", 1), append(as("desk"), "Content-Type", mediaCSV)...).problem(t).name())
 
@@ -247,7 +247,7 @@ func TestParametersOfAnImport(t *testing.T) {
 	where := r.bringFile(packed.String(), "?rename=nr=order_no&set=timeout=30&batch=monday&lane=bulk&not-before="+later.Format(time.RFC3339), "Content-Encoding", "gzip")
 	i := r.becomes(where, "stored")
 	require.Equal(t, "_local.monday", i.Batch)
-	o := r.do("GET", "/v1/orders/%C3%A4", "").outcome(t)
+	o := r.do("GET", "/v1/orders?order_no=%C3%A4", "").outcome(t)
 	require.Equal(t, []string{"pending", "_local.monday"}, []string{o.State, o.Batch})
 	imp, err := books.ReadImport(t.Context(), r.worker, i.Batch)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func TestLongWaits(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { return r.open("order")+r.open("outcomes") == n }, patience, time.Millisecond)
 	}
-	const poll = "/v1/orders/A?submission=1&wait=5m"
+	const poll = "/v1/orders?order_no=A&submission=1&wait=5m"
 	leaves := get(poll, "")
 	parked(1)
 	require.NoError(t, leaves.Close())
@@ -38,7 +38,7 @@ func TestLongWaits(t *testing.T) {
 	require.NoError(t, impatient.send("GET /livez HTTP/1.1\n").Close())
 	parked(0)
 
-	short := get("/v1/orders/A?submission=1&wait=50ms", "")
+	short := get("/v1/orders?order_no=A&submission=1&wait=50ms", "")
 	a := short.answer()
 	require.Equal(t, "pending", a.outcome(t).State)
 	require.NotEmpty(t, a.header.Get("Date"))
@@ -65,7 +65,7 @@ func TestLongWaits(t *testing.T) {
 	parked(1)
 
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("B"), "Authorization", bearer("shop"), headerKey, "1b").status)
-	last := get("/v1/orders/B?submission=1b&wait=5m", "")
+	last := get("/v1/orders?order_no=B&submission=1b&wait=5m", "")
 	parked(2)
 	r.Stop()
 	require.Equal(t, "pending", last.answer().outcome(t).State, "it has its answer when the door closes")
@@ -81,10 +81,10 @@ func TestALongWaitOutlivesTheBroker(t *testing.T) {
 		o.Door, o.parkAfter, cfg.BrokerWait = w, time.Millisecond, time.Millisecond
 	})
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A")).status)
-	c := r.dial().send("GET /v1/orders/A?wait=5m HTTP/1.1\nHost: localhost\n\n")
+	c := r.dial().send("GET /v1/orders?order_no=A&wait=5m HTTP/1.1\nHost: localhost\n\n")
 	<-w.begun
 	r.broker.Stop()
-	require.Eventually(t, func() bool { return r.do("GET", "/v1/orders/A", "").status == http.StatusServiceUnavailable }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.do("GET", "/v1/orders?order_no=A", "").status == http.StatusServiceUnavailable }, patience, time.Millisecond)
 	r.broker.Restart(t)
 	require.Equal(t, 1, r.stored())
 	r.settle(1)

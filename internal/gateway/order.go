@@ -90,11 +90,15 @@ func (c *call) cancel() error {
 // find looks up the submission that a request names. One that the client may not see is
 // answered like one that there is not, and only after the same look-up.
 func (c *call) find() (door.Outcome, error) {
+	orderNo := c.query.Get("order_no")
+	if orderNo == "" {
+		return door.Outcome{}, problemOf(badRequest, "parameter order_no", "it is missing", "name the order: /v1/orders?order_no=A-1001")
+	}
 	ctx, cancel := context.WithTimeout(c.Context(), lookTimeout)
 	defer cancel()
 	p := noSuchOrder()
 	for _, id := range c.submissions() {
-		o, err := c.s.door.Outcome(ctx, c.PathValue("order_no"), id)
+		o, err := c.s.door.Outcome(ctx, orderNo, id)
 		switch {
 		case errors.Is(err, door.ErrUnknownOrder):
 			c.hint(p, o.Record)
@@ -112,7 +116,7 @@ func (c *call) find() (door.Outcome, error) {
 // unsearched reports whether so many orders wait that nobody looks for one: then one that
 // cannot be there, as no key is empty, may be among them, too.
 func (c *call) unsearched(ctx context.Context) bool {
-	o, err := c.s.door.Outcome(ctx, c.PathValue("order_no"), c.client.name+":")
+	o, err := c.s.door.Outcome(ctx, c.query.Get("order_no"), c.client.name+":")
 	return err == nil && o.Pending
 }
 

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +34,7 @@ func TestAnOrderAndItsOutcome(t *testing.T) {
 	r := newRig(t)
 	a := r.do("POST", "/v1/orders", body("A/1 é"), "Idempotency-Key", `"k1"`)
 	require.Equal(t, http.StatusCreated, a.status, a.text)
-	require.Equal(t, "/v1/orders/A%2F1%20%C3%A9?submission=local%3Ak1", a.header.Get("Location"))
+	require.Equal(t, "/v1/orders?order_no=A%2F1%20%C3%A9&submission=local%3Ak1", a.header.Get("Location"))
 	require.Equal(t, 1, r.stored(), "2xx only after the broker confirmed")
 	again := r.do("POST", "/v1/orders", body("A/1 é"), "Idempotency-Key", "k1")
 	require.Equal(t, http.StatusOK, again.status, again.text)
@@ -51,11 +55,41 @@ func TestAnOrderAndItsOutcome(t *testing.T) {
 	require.Equal(t, outcome{OrderNo: "A/1 é", Submission: "local:k1", State: "settled", Outcome: "accepted", Created: "yes", Reason: o.Reason, Attempts: 1,
 		EnqueuedAt: o.EnqueuedAt, SettledAt: o.SettledAt, Source: "local", Position: o.Position}, o)
 	require.NotZero(t, o.Position)
-	for _, way := range []string{"?submission=k1", "?submission=local:k1", ""} { // the key, the id, the last word
-		require.Equal(t, o, r.do("GET", "/v1/orders/A%2F1%20%C3%A9"+way, "").outcome(t), way)
+	for _, way := range []string{"&submission=k1", "&submission=local:k1", ""} { // the key, the id, the last word
+		require.Equal(t, o, r.do("GET", "/v1/orders?order_no=A%2F1%20%C3%A9"+way, "").outcome(t), way)
 	}
 	same := r.do("POST", "/v1/orders", body("A/1 é"), "Idempotency-Key", "k1")
 	require.Equal(t, http.StatusOK, same.status, "it is known after its outcome, too")
+}
+
+// TestTheLocationOfEveryOrderNumber: the door finds the order there, also behind a proxy that
+// decodes and shortens paths, for every order_no that it takes.
+func TestTheLocationOfEveryOrderNumber(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	behind, err := url.Parse(r.URL())
+	require.NoError(t, err)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(behind)
+		p.Out.URL.Path, p.Out.URL.RawPath = path.Clean(p.Out.URL.Path), ""
+	}})
+	t.Cleanup(proxy.Close)
+	for i, no := range []string{"A-1", "/", "//", ".", "..", "...", "a/b", "a//b", "a/../b", "a/", "/a", "%2F", "%252F", "%", "%zz", "a?b", "?wait=1m", "a&b", "&order_no=x", "a=b", "a;b", "a#b", "a+b", "a b",
+		`a\b`, `"`, "ä€😀", "outcomes", strings.Repeat("/", 255)} {
+		key := fmt.Sprint("k", i)
+		text, err := json.Marshal(map[string]any{"order_no": no, "timeout": 30})
+		require.NoError(t, err)
+		a := r.do("POST", "/v1/orders", string(text), headerKey, key)
+		require.Equal(t, http.StatusCreated, a.status, "%s: %s", no, a.text)
+		for _, base := range []string{r.URL(), proxy.URL} {
+			resp, err := http.Get(base + a.header.Get("Location")) //nolint:noctx // the test's own door
+			require.NoError(t, err)
+			var o outcome
+			require.NoError(t, json.NewDecoder(resp.Body).Decode(&o))
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, []string{no, "local:" + key}, []string{o.OrderNo, o.Submission}, a.header.Get("Location"))
+		}
+	}
 }
 
 // TestTheBodyNamesASubmissionWithoutAKey, whatever its timestamp and its spaces.
@@ -105,25 +139,25 @@ func TestAClientSeesItsOwnOrders(t *testing.T) {
 	require.Equal(t, http.StatusCreated, as("shop", "POST", "/v1/orders", body("A")).status)
 	require.Equal(t, http.StatusCreated, as("rival", "POST", "/v1/orders", body("B")).status, "two clients may use one key")
 	require.Equal(t, "pending", as("rival", "POST", "/v1/orders", body("A")).problem(t).name())
-	require.Equal(t, "shop", as("shop", "GET", "/v1/orders/A", "").outcome(t).Source, "whatever a header says")
+	require.Equal(t, "shop", as("shop", "GET", "/v1/orders?order_no=A", "").outcome(t).Source, "whatever a header says")
 
 	hidden := func() {
 		t.Helper()
 		for _, method := range []string{"GET", "DELETE"} {
-			for _, query := range []string{"", "?submission=shop:1", "?submission=1"} {
-				a, none := as("rival", method, "/v1/orders/A"+query, ""), as("rival", method, "/v1/orders/no-such-order"+query, "")
+			for _, query := range []string{"", "&submission=shop:1", "&submission=1"} {
+				a, none := as("rival", method, "/v1/orders?order_no=A"+query, ""), as("rival", method, "/v1/orders?order_no=no-such-order"+query, "")
 				require.Equal(t, http.StatusNotFound, a.status, a.text)
 				require.Equal(t, none.text, a.text, "%s %s: it tells that there is an order", method, query)
 			}
 		}
 	}
 	hidden()
-	require.Equal(t, "pending", as("desk", "GET", "/v1/orders/A?submission=shop:1", "").outcome(t).State)
-	require.NotContains(t, as("shop", "GET", "/v1/orders/A?submission=2", "").text, "last word", "there is no result yet")
-	require.Equal(t, "forbidden", as("mute", "GET", "/v1/orders/A", "").problem(t).name())
+	require.Equal(t, "pending", as("desk", "GET", "/v1/orders?order_no=A&submission=shop:1", "").outcome(t).State)
+	require.NotContains(t, as("shop", "GET", "/v1/orders?order_no=A&submission=2", "").text, "last word", "there is no result yet")
+	require.Equal(t, "forbidden", as("mute", "GET", "/v1/orders?order_no=A", "").problem(t).name())
 	r.settle(2)
 	hidden()
-	require.Contains(t, as("shop", "GET", "/v1/orders/A?submission=2", "").problem(t).Detail, `the last word on the order_no is about another one, and is "accepted"`)
+	require.Contains(t, as("shop", "GET", "/v1/orders?order_no=A&submission=2", "").problem(t).Detail, `the last word on the order_no is about another one, and is "accepted"`)
 	for name, sees := range map[string]int{"shop": 1, "rival": 1, "desk": 2} {
 		lines := outcomes(t, as(name, "GET", "/v1/outcomes?wait=5s", "").text)
 		require.Len(t, lines.got, sees, name)
@@ -159,7 +193,7 @@ func TestTwoClientsBringTheSameOrder(t *testing.T) {
 		}
 	}
 	require.Contains(t, as("shop", "GET", receipts["shop"], "").problem(t).Detail, `the last word on the order_no is about another one, and is "accepted"`)
-	require.Equal(t, "accepted", as("shop", "GET", "/v1/orders/A", "").outcome(t).Outcome)
+	require.Equal(t, "accepted", as("shop", "GET", "/v1/orders?order_no=A", "").outcome(t).Outcome)
 }
 
 // TestAKeyThatLooksLikeAReceipt is found by itself.
@@ -168,7 +202,7 @@ func TestAKeyThatLooksLikeAReceipt(t *testing.T) {
 	r := newRig(t)
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Idempotency-Key", "local:1").status)
 	for _, id := range []string{"local:1", "local:local:1"} {
-		require.Equal(t, "local:local:1", r.do("GET", "/v1/orders/A?submission="+id, "").outcome(t).Submission)
+		require.Equal(t, "local:local:1", r.do("GET", "/v1/orders?order_no=A&submission="+id, "").outcome(t).Submission)
 	}
 }
 
@@ -198,15 +232,15 @@ func TestWithdrawing(t *testing.T) {
 	r := newRig(t)
 	r.do("POST", "/v1/orders", body("A"), "Idempotency-Key", "1")
 	r.settle(1)
-	a := r.do("DELETE", "/v1/orders/A?submission=1", "")
+	a := r.do("DELETE", "/v1/orders?order_no=A&submission=1", "")
 	require.Equal(t, http.StatusConflict, a.status)
 	require.Equal(t, "accepted", a.problem(t).Outcome.Outcome)
 
 	r.do("POST", "/v1/orders", body("B"), "Idempotency-Key", "1", "Order-Not-Before", time.Now().Add(time.Hour).Format(time.RFC3339))
-	require.Equal(t, "pending", r.do("GET", "/v1/orders/B?submission=1", "").outcome(t).State, "it waits for its time")
-	a = r.do("DELETE", "/v1/orders/B?submission=1", "")
+	require.Equal(t, "pending", r.do("GET", "/v1/orders?order_no=B&submission=1", "").outcome(t).State, "it waits for its time")
+	a = r.do("DELETE", "/v1/orders?order_no=B&submission=1", "")
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, a.status, a.text)
-	require.Equal(t, "unknown-order", r.do("DELETE", "/v1/orders/B?submission=2", "").problem(t).name())
+	require.Equal(t, "unknown-order", r.do("DELETE", "/v1/orders?order_no=B&submission=2", "").problem(t).name())
 }
 
 // TestParametersThatCannotBeRead are refused, on every address: a request without them is
@@ -220,24 +254,24 @@ func TestParametersThatCannotBeRead(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.status, a.text)
 	}
 	for request, where := range map[string]string{
-		"DELETE /v1/orders/A-2?submission=other;key":      "parameters",
-		"DELETE /v1/orders/A-2?submission=other%zz":       "parameters",
-		"DELETE /v1/orders/A-2?submision=other":           "parameter submision",
-		"DELETE /v1/orders/A-2?submission=1&submission=2": "parameter submission",
-		"DELETE /v1/orders/A-2?submission=2&wait=1s":      "parameter wait",
-		"DELETE /v1/orders/A-2?submission=":               "parameter submission",
-		"GET /v1/orders/A-2?submission":                   "parameter submission",
-		"GET /v1/orders/A-2?submission=other;key":         "parameters",
-		"GET /v1/orders/A-2?wait=3s;x=1":                  "parameters",
-		"GET /v1/orders/A-2?wait=3s&wait=1s":              "parameter wait",
-		"GET /v1/outcomes?after=0%zz":                     "parameters",
-		"GET /v1/outcomes?afer=0":                         "parameter afer",
-		"GET /v1/outcomes?after=0&after=1":                "parameter after",
-		"POST /v1/orders?a;b":                             "parameters",
-		"POST /v1/imports?a;b":                            "parameters",
-		"GET /v1/imports/x?a;b":                           "parameters",
-		"DELETE /v1/imports/x?a;b":                        "parameters",
-		"GET /v1/imports/x/results?a;b":                   "parameters",
+		"DELETE /v1/orders?order_no=A-2&submission=other;key":      "parameters",
+		"DELETE /v1/orders?order_no=A-2&submission=other%zz":       "parameters",
+		"DELETE /v1/orders?order_no=A-2&submision=other":           "parameter submision",
+		"DELETE /v1/orders?order_no=A-2&submission=1&submission=2": "parameter submission",
+		"DELETE /v1/orders?order_no=A-2&submission=2&wait=1s":      "parameter wait",
+		"DELETE /v1/orders?order_no=A-2&submission=":               "parameter submission",
+		"GET /v1/orders?order_no=A-2&submission":                   "parameter submission",
+		"GET /v1/orders?order_no=A-2&submission=other;key":         "parameters",
+		"GET /v1/orders?order_no=A-2&wait=3s;x=1":                  "parameters",
+		"GET /v1/orders?order_no=A-2&wait=3s&wait=1s":              "parameter wait",
+		"GET /v1/outcomes?after=0%zz":                              "parameters",
+		"GET /v1/outcomes?afer=0":                                  "parameter afer",
+		"GET /v1/outcomes?after=0&after=1":                         "parameter after",
+		"POST /v1/orders?a;b":                                      "parameters",
+		"POST /v1/imports?a;b":                                     "parameters",
+		"GET /v1/imports/x?a;b":                                    "parameters",
+		"DELETE /v1/imports/x?a;b":                                 "parameters",
+		"GET /v1/imports/x/results?a;b":                            "parameters",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		a := r.do(method, path, body("B"))
@@ -247,10 +281,10 @@ func TestParametersThatCannotBeRead(t *testing.T) {
 		require.NotEmpty(t, p.Seen, request)
 		require.NotEmpty(t, p.Do, request)
 	}
-	require.Equal(t, "pending", r.do("GET", "/v1/orders/A-2?submission=2", "").outcome(t).State)
+	require.Equal(t, "pending", r.do("GET", "/v1/orders?order_no=A-2&submission=2", "").outcome(t).State)
 	require.Equal(t, 2, r.stored())
 	r.settle(2)
-	require.Equal(t, "accepted", r.do("GET", "/v1/orders/A-2?submission=2", "").outcome(t).Outcome, "it was withdrawn")
+	require.Equal(t, "accepted", r.do("GET", "/v1/orders?order_no=A-2&submission=2", "").outcome(t).Outcome, "it was withdrawn")
 }
 
 // TestAnOrderAmongTooManyThatWait is not said to be unknown: nobody looked for it.
@@ -276,11 +310,11 @@ func TestAnOrderAmongTooManyThatWait(t *testing.T) {
 	bring("desk", lines.String(), "Content-Type", mediaLines)
 	for _, method := range []string{"GET", "DELETE"} {
 		for _, no := range []string{"A", "F-1", "S", "none"} { // whosever it is
-			a := r.do(method, "/v1/orders/"+no, "", "Authorization", bearer("shop"))
+			a := r.do(method, "/v1/orders?order_no="+no, "", "Authorization", bearer("shop"))
 			require.Equal(t, http.StatusServiceUnavailable, a.status, a.text)
 			require.Equal(t, "not-searched", a.problem(t).name())
 			require.NotEmpty(t, a.header.Get("Retry-After"))
 		}
 	}
-	require.Equal(t, "pending", r.do("GET", "/v1/orders/A?submission=1", "", "Authorization", bearer("shop")).outcome(t).State)
+	require.Equal(t, "pending", r.do("GET", "/v1/orders?order_no=A&submission=1", "", "Authorization", bearer("shop")).outcome(t).State)
 }

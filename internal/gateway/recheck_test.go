@@ -78,7 +78,7 @@ func TestWaitsEndWithTheirToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRevocable(t, c.parkAfter, c.recheckEvery)
-			waits := []*raw{r.as("order", "GET /v1/orders/A?wait=5m", "", ""), r.as("outcomes", "GET /v1/outcomes?after=end&wait=5m", "", "")}
+			waits := []*raw{r.as("order", "GET /v1/orders?order_no=A&wait=5m", "", ""), r.as("outcomes", "GET /v1/outcomes?after=end&wait=5m", "", "")}
 			feed := r.as("outcomes", "GET /v1/outcomes?after=end", "Accept: text/event-stream\n", "")
 			r.change()
 			if c.settles {
@@ -201,7 +201,7 @@ func TestWaitsAndScopes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRevocable(t, time.Millisecond, 10*time.Millisecond)
-			wait := r.as("order", "GET /v1/orders/A?wait=5m", "", "")
+			wait := r.as("order", "GET /v1/orders?order_no=A&wait=5m", "", "")
 			r.change(c.now...)
 			r.settle(1)
 			a := wait.answer()

@@ -53,10 +53,10 @@ type call struct {
 // routes lists what the door does, by path.
 func (s *Server) routes() map[string][]route {
 	return map[string][]route{
-		"/v1/orders": {{method: http.MethodPost, name: "submit", need: Submit, takes: []string{}, serve: (*call).submit}},
-		"/v1/orders/{order_no}": {
-			{method: http.MethodGet, name: "order", need: Read, takes: []string{"submission", "wait"}, waits: hasWait, serve: (*call).order},
-			{method: http.MethodDelete, name: "cancel", need: Cancel, takes: []string{"submission"}, serve: (*call).cancel}},
+		"/v1/orders": { // order_no is a parameter, because proxies decode and shorten paths such as A%2F1 and ..
+			{method: http.MethodPost, name: "submit", need: Submit, takes: []string{}, serve: (*call).submit},
+			{method: http.MethodGet, name: "order", need: Read, takes: []string{"order_no", "submission", "wait"}, waits: hasWait, serve: (*call).order},
+			{method: http.MethodDelete, name: "cancel", need: Cancel, takes: []string{"order_no", "submission"}, serve: (*call).cancel}},
 		"/v1/imports": {{method: http.MethodPost, name: "import", need: Submit, serve: (*call).takeFile}},
 		"/v1/imports/{id}": {
 			{method: http.MethodGet, name: "import-state", need: Read, serve: (*call).importState},

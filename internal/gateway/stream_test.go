@@ -171,7 +171,7 @@ func TestClosingTheDoor(t *testing.T) {
 		}
 		to <- a
 	}
-	go get(polled, "/v1/orders/A?wait=5m")
+	go get(polled, "/v1/orders?order_no=A&wait=5m")
 	go get(followed, "/v1/outcomes", "Accept", mediaEvents)
 	require.Eventually(t, func() bool { return r.open("order")+r.open("outcomes") == 2 }, patience, time.Millisecond)
 	began := time.Now()

@@ -86,15 +86,15 @@ func receiptOf(r door.Receipt, id string) receipt {
 
 // orderURL returns where the outcome of a submission is, or without one that of the order.
 func orderURL(orderNo, submission string) string {
-	segment := url.PathEscape(orderNo)
-	if strings.Trim(segment, ".") == "" { // clients resolve these
-		segment = strings.ReplaceAll(segment, ".", "%2E")
+	where := "/v1/orders?order_no=" + escape(orderNo)
+	if submission != "" {
+		where += "&submission=" + escape(submission)
 	}
-	if submission == "" {
-		return "/v1/orders/" + segment
-	}
-	return "/v1/orders/" + segment + "?submission=" + url.QueryEscape(submission)
+	return where
 }
+
+// escape escapes the value of a parameter, and a blank as %20: not every proxy takes + for one.
+func escape(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
 
 // answer answers with a value of ours as JSON.
 func (c *call) answer(status int, v any) {

@@ -41,8 +41,8 @@ func TestEveryStatus(t *testing.T) {
 func statusesOfFaults(t *testing.T, seen *coverage) {
 	every := []exchange{
 		{method: "POST", path: "/v1/orders", body: body("A")},
-		{method: "GET", path: "/v1/orders/A"},
-		{method: "DELETE", path: "/v1/orders/A"},
+		{method: "GET", path: "/v1/orders?order_no=A"},
+		{method: "DELETE", path: "/v1/orders?order_no=A"},
 		{method: "GET", path: "/v1/outcomes"},
 	}
 	imports := []exchange{
@@ -76,7 +76,7 @@ func statusesOfFaults(t *testing.T, seen *coverage) {
 	all(r, every, http.StatusGatewayTimeout, "unanswered", "", nil)
 	r.faulty.set(nil)
 	r.broker.Stop()
-	r.do(t, exchange{method: "DELETE", path: "/v1/orders/A", status: http.StatusServiceUnavailable, problem: "unreachable"})
+	r.do(t, exchange{method: "DELETE", path: "/v1/orders?order_no=A", status: http.StatusServiceUnavailable, problem: "unreachable"})
 
 	none := newRig(t, func(g *gateway.Config, _ *queue.Config) { g.ImportTotal = 0 })
 	none.seen = seen
@@ -91,7 +91,7 @@ func statusesOfFaults(t *testing.T, seen *coverage) {
 	as := map[string]string{"Authorization": "Bearer " + tokens["shop"]}
 	entered, release := make(chan struct{}), make(chan struct{})
 	r.faulty.set(func() error { entered <- struct{}{}; <-release; return nil })
-	for _, path := range []string{"/v1/orders/A", "/v1/outcomes"} { // one of each kind keeps the only slot
+	for _, path := range []string{"/v1/orders?order_no=A", "/v1/outcomes"} { // one of each kind keeps the only slot
 		req, err := http.NewRequestWithContext(t.Context(), "GET", r.door.URL()+path, nil)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", as["Authorization"])
@@ -112,7 +112,7 @@ func statusesOfWithdrawals(t *testing.T, seen *coverage) {
 	r.seen = seen
 	withdraw := func(no string, status int, problem, where string) {
 		t.Helper()
-		r.do(t, exchange{method: "DELETE", path: "/v1/orders/" + no + "?submission=" + no, status: status, problem: problem, where: where})
+		r.do(t, exchange{method: "DELETE", path: "/v1/orders?order_no=" + no + "&submission=" + no, status: status, problem: problem, where: where})
 	}
 	for _, no := range []string{"A", "B"} {
 		r.do(t, exchange{method: "POST", path: "/v1/orders", body: body(no), header: map[string]string{"Idempotency-Key": no}, status: http.StatusCreated})
@@ -239,8 +239,9 @@ func statusesOfClients(t *testing.T, seen *coverage) {
 	}
 	post(201, "", "", body("A"), "Idempotency-Key", "k1")
 	post(200, "", "", body("A"), "Idempotency-Key", `"k1"`)
-	for _, e := range []exchange{{method: "POST", path: "/v1/orders", body: body("A")}, {method: "GET", path: "/v1/orders/A"}, {method: "DELETE", path: "/v1/orders/A"}, {method: "GET", path: "/v1/outcomes"}} {
-		e.path, e.status, e.problem, e.where = e.path+"?wait=3s;x=1", 400, "bad-request", "parameters"
+	for _, e := range []exchange{{method: "POST", path: "/v1/orders", body: body("A")}, {method: "GET", path: "/v1/orders?order_no=A"}, {method: "DELETE", path: "/v1/orders?order_no=A"}, {method: "GET", path: "/v1/outcomes"}} {
+		path, query, _ := strings.Cut(e.path, "?")
+		e.path, e.status, e.problem, e.where = path+"?"+query+"&wait=3s;x=1", 400, "bad-request", "parameters"
 		do(e)
 	}
 	post(409, "pending", "order_no", body("A"), "Idempotency-Key", "k2")
@@ -261,10 +262,10 @@ func statusesOfClients(t *testing.T, seen *coverage) {
 	post(401, "unauthorized", "header Authorization", body("B"), "Authorization", "Basic "+tokens["shop"])
 	post(403, "forbidden", "client desk", body("B"), "Authorization", "Bearer "+tokens["desk"])
 	do(exchange{method: "POST", path: "/v1/orders", body: body("B" + strings.Repeat("x", 1<<20)), status: 413, problem: "too-large", where: "body", wrong: true})
-	for _, path := range []string{"/v1/orders", "/v1/orders/A", "/v1/outcomes"} {
+	for _, path := range []string{"/v1/orders", "/v1/outcomes"} {
 		do(exchange{method: "PUT", path: path, status: 405, problem: "method-not-allowed", where: "method"})
 	}
-	for _, e := range []exchange{{method: "GET", path: "/v1/orders/A"}, {method: "DELETE", path: "/v1/orders/A"}, {method: "GET", path: "/v1/outcomes"}} {
+	for _, e := range []exchange{{method: "GET", path: "/v1/orders?order_no=A"}, {method: "DELETE", path: "/v1/orders?order_no=A"}, {method: "GET", path: "/v1/outcomes"}} {
 		e.status, e.problem, e.where = 401, "unauthorized", "header Authorization"
 		do(e, "Authorization", "")
 		e.status, e.problem, e.where = 403, "forbidden", "client mute"
@@ -272,12 +273,14 @@ func statusesOfClients(t *testing.T, seen *coverage) {
 	}
 	get(404, "not-found", "path", "/v2/orders")
 
-	get(200, "", "", "/v1/orders/A?submission=k1")
-	get(404, "unknown-order", "order_no", "/v1/orders/A?submission=k9")
-	get(400, "bad-request", "parameter wait", "/v1/orders/A?wait=soon")
+	get(200, "", "", "/v1/orders?order_no=A&submission=k1")
+	get(404, "unknown-order", "order_no", "/v1/orders?order_no=A&submission=k9")
+	get(400, "bad-request", "parameter order_no", "/v1/orders")
+	get(400, "bad-request", "parameter order_no", "/v1/orders?order_no=")
+	get(400, "bad-request", "parameter wait", "/v1/orders?order_no=A&wait=soon")
 	r.settle(1)
-	get(200, "", "", "/v1/orders/A?wait=30s", "Authorization", "Bearer "+tokens["desk"])
-	do(exchange{method: "DELETE", path: "/v1/orders/A?submission=k9", status: 404, problem: "unknown-order", where: "parameter submission"})
+	get(200, "", "", "/v1/orders?order_no=A&wait=30s", "Authorization", "Bearer "+tokens["desk"])
+	do(exchange{method: "DELETE", path: "/v1/orders?order_no=A&submission=k9", status: 404, problem: "unknown-order", where: "parameter submission"})
 
 	lines := strings.Split(strings.TrimSpace(get(200, "", "", "/v1/outcomes?after=0&limit=1&wait=1s")), "\n")
 	require.Len(t, lines, 2)
@@ -302,7 +305,7 @@ func statusesOfClients(t *testing.T, seen *coverage) {
 	}, patience, pause)
 	get(503, "", "", "/readyz")
 	post(503, "unavailable", "", body("C"))
-	get(503, "unreachable", "", "/v1/orders/A")
+	get(503, "unreachable", "", "/v1/orders?order_no=A")
 	get(503, "unreachable", "", "/v1/outcomes")
 	for _, token := range tokens {
 		require.NotContains(t, r.log.String(), token)

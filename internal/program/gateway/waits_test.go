@@ -70,7 +70,7 @@ func waits(t testing.TB, n int) float64 {
 		c, err := net.Dial("tcp", address) //nolint:noctx // the benchmark's own door
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		request := "GET /v1/orders/A?wait=10m HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		request := "GET /v1/orders?order_no=A&wait=10m HTTP/1.1\r\nHost: localhost\r\n\r\n"
 		if i%2 == 0 {
 			request = "GET /v1/outcomes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
 		}
