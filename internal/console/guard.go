@@ -99,13 +99,33 @@ func (s *Server) secure(r *http.Request) bool {
 // client returns the address of the person's machine, for limits and the journal.
 func (s *Server) client(r *http.Request) string {
 	if s.fromProxy(r) {
-		// The proxy appends the address that it saw; what is before it may be forged.
-		list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-		if addr, err := netip.ParseAddr(strings.TrimSpace(list[len(list)-1])); err == nil {
-			return addr.String()
+		// Each proxy appends the address that it saw. What is before the first one that is no
+		// named proxy's may be forged.
+		from := peer(r)
+		for _, hop := range slices.Backward(strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")) {
+			addr, ok := forwarded(hop)
+			if !ok {
+				break
+			}
+			if from = addr; !s.isProxy(addr) {
+				break
+			}
 		}
+		return from.String()
 	}
 	return peer(r).String()
+}
+
+// forwarded reads one address of X-Forwarded-For. Some proxies write a port behind it.
+func forwarded(hop string) (addr netip.Addr, ok bool) {
+	hop = strings.TrimSpace(hop)
+	addr, err := netip.ParseAddr(strings.Trim(hop, "[]"))
+	if err != nil {
+		var with netip.AddrPort
+		with, err = netip.ParseAddrPort(hop)
+		addr = with.Addr()
+	}
+	return addr.Unmap().WithZone(""), err == nil
 }
 
 // proxied returns the person whom the proxy names. named is false if the request

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -183,6 +184,38 @@ func TestCookies(t *testing.T) {
 	c := b.do(http.MethodGet, "/", nil).Cookies()
 	require.Equal(t, "__Host-orderpost", c[0].Name)
 	require.True(t, c[0].Secure)
+}
+
+// TestTheAddressBehindProxies is the last one that is no named proxy's, whatever ports and hops
+// stand beside it.
+func TestTheAddressBehindProxies(t *testing.T) {
+	t.Parallel()
+	s := &Server{proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}
+	for given, want := range map[string]string{
+		"203.0.113.7":                              "203.0.113.7",
+		"203.0.113.7:51234":                        "203.0.113.7",
+		"2001:db8::7":                              "2001:db8::7",
+		"[2001:db8::7]":                            "2001:db8::7",
+		"[2001:db8::7]:51234":                      "2001:db8::7",
+		"::ffff:203.0.113.7":                       "203.0.113.7",
+		"[::ffff:203.0.113.7]:1":                   "203.0.113.7",
+		"192.0.2.9, 203.0.113.7":                   "203.0.113.7",
+		"192.0.2.9,203.0.113.7:5":                  "203.0.113.7",
+		"203.0.113.7, 10.0.0.5":                    "203.0.113.7",
+		"192.0.2.9, 203.0.113.7:1, 10.1.1.1:2":     "203.0.113.7",
+		"203.0.113.7:5, [fd00::1]:6, 10.0.0.5:443": "203.0.113.7",
+		"10.0.0.9, 10.0.0.5":                       "10.0.0.9",
+		"unknown":                                  "127.0.0.1",
+		"203.0.113.7, unknown, 10.0.0.5":           "10.0.0.5",
+		"":                                         "127.0.0.1",
+	} {
+		r := &http.Request{RemoteAddr: "127.0.0.1:4711", Header: http.Header{"X-Forwarded-For": {given}}}
+		require.Equal(t, want, s.client(r), given)
+	}
+	r := &http.Request{RemoteAddr: "127.0.0.1:4711", Header: http.Header{"X-Forwarded-For": {"192.0.2.9", "203.0.113.7:1", "10.0.0.5"}}}
+	require.Equal(t, "203.0.113.7", s.client(r), "in several headers")
+	r.RemoteAddr = "192.0.2.1:4711"
+	require.Equal(t, "192.0.2.1", s.client(r), "it is no proxy's")
 }
 
 // TestSessionsEnd by age, by idleness, and to make room. A page that refreshes
