@@ -83,6 +83,9 @@ func newClient(c Config, s *secrets, problem func(error)) *client {
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		MaxConnsPerHost: hands + 1, MaxIdleConnsPerHost: hands + 1, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: answerLimit,
+		// A connection of HTTP/2 outlives a timeout. Without a ping, one that swallows what it is
+		// sent would take every attempt.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: connectTimeout, PingTimeout: connectTimeout},
 	}
 	return &client{url: c.URL, transport: transport, timeout: attemptTimeout, hidden: hider(c.URL), secrets: s, problem: problem}
 }

@@ -1,0 +1,93 @@
+package notify
+
+import (
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/secret"
+)
+
+// TestAConnectionThatSwallows what it is sent is given up, whichever protocol it has: the attempts
+// after that have another one.
+func TestAConnectionThatSwallows(t *testing.T) {
+	t.Parallel()
+	for _, two := range []bool{false, true} {
+		var proto atomic.Value
+		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			proto.Store(r.Proto)
+			w.WriteHeader(http.StatusNoContent)
+		}))
+		receiver.EnableHTTP2 = two
+		receiver.StartTLS()
+		t.Cleanup(receiver.Close)
+		relay := newRelay(t, receiver.Listener.Addr().String())
+
+		cfg := Config{URL: "https://" + relay.Addr().String(), Secret: secret.Text(NewSecret())}
+		secrets, err := newSecrets(cfg)
+		require.NoError(t, err)
+		c := newClient(cfg, secrets, func(error) {})
+		t.Cleanup(c.close)
+		roots := x509.NewCertPool()
+		roots.AddCert(receiver.Certificate())
+		c.transport.TLSClientConfig.RootCAs = roots
+		c.transport.HTTP2.SendPingTimeout, c.transport.HTTP2.PingTimeout = 100*time.Millisecond, 100*time.Millisecond
+		c.timeout = 5 * time.Second
+		post := func() int { return c.post(t.Context(), &message{id: "1", body: []byte("{}")}).status }
+		require.Equal(t, http.StatusNoContent, post())
+		require.Equal(t, map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[two], proto.Load())
+		relay.swallows.Store(true)
+		require.Zero(t, post(), "the connection swallows it")
+		require.Equal(t, http.StatusNoContent, post(), "it has another connection")
+	}
+}
+
+// relay passes connections on. Those that it has when swallows is set pass nothing any more.
+type relay struct {
+	net.Listener
+	swallows atomic.Bool
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	r := &relay{Listener: l}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			old := !r.swallows.Load()
+			pass := func(to, from net.Conn) {
+				defer func() { _, _ = to.Close(), from.Close() }()
+				_, _ = io.Copy(writer(func(b []byte) (int, error) {
+					if old && r.swallows.Load() {
+						return len(b), nil
+					}
+					return to.Write(b)
+				}), from)
+			}
+			go pass(out, in)
+			go pass(in, out)
+		}
+	}()
+	return r
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
