@@ -27,6 +27,9 @@ type Config struct {
 	ViewerCreds       string `env:"CONSOLE_VIEWER_CREDS" desc:"NATS credentials file of that user, instead of a seed"`
 	ViewerInboxPrefix string `env:"CONSOLE_VIEWER_INBOX_PREFIX" desc:"ORDERPOST_NATS_INBOX_PREFIX of that user"`
 
+	// KeepAlive must be longer than that of a load balancer before the console.
+	KeepAlive time.Duration `env:"CONSOLE_KEEPALIVE_TIMEOUT" envDefault:"11m" desc:"how long an idle connection stays open; longer than the load balancer before the console keeps its own"`
+
 	IdleTime time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
 
 	UploadTotal int64 `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"MiB that all uploaded files may take in the data folder"`
@@ -76,6 +79,9 @@ func (c Config) Validate() error {
 	}
 	if c.ViewerInboxPrefix != "" && c.ViewerNKeyFile == "" && c.ViewerCreds == "" {
 		bad("VIEWER_INBOX_PREFIX", "belongs to a NATS user of its own, which ORDERPOST_CONSOLE_VIEWER_NKEY_FILE or ORDERPOST_CONSOLE_VIEWER_CREDS names")
+	}
+	if c.KeepAlive < time.Second {
+		bad("KEEPALIVE_TIMEOUT", "%s; give at least a second, such as 11m", c.KeepAlive)
 	}
 	if c.IdleTime <= 0 {
 		bad("IDLE_TIME", "must be above 0")

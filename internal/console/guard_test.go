@@ -329,6 +329,7 @@ func TestSettingsThatWouldOpenTheConsole(t *testing.T) {
 		"no name":             {func(c *Config) { c.Hosts = []string{"https://a"} }, "is not a name"},
 		"two viewers":         {func(c *Config) { c.ViewerNKeyFile, c.ViewerCreds = "a", "b" }, "not both"},
 		"whose inbox":         {func(c *Config) { c.ViewerInboxPrefix = "_INBOX_viewer" }, "belongs to a NATS user of its own"},
+		"no connection":       {func(c *Config) { c.KeepAlive = 0 }, "ORDERPOST_CONSOLE_KEEPALIVE_TIMEOUT: 0s; give at least a second"},
 		"no time":             {func(c *Config) { c.IdleTime = 0 }, "ORDERPOST_CONSOLE_IDLE_TIME: must be above 0"},
 	} {
 		t.Run(name, func(t *testing.T) { require.ErrorContains(t, settingsFor(t, tc.change).Validate(), tc.want) })

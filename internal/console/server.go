@@ -30,7 +30,6 @@ import (
 // The server's limits.
 const (
 	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
 	stopTimeout   = 5 * time.Second
 	maxHeader     = 32 << 10
 	maxForm       = 1 << 20 // of a form without a file
@@ -139,7 +138,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		l = tls.NewListener(l, &tls.Config{GetCertificate: cert.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 		s.url = "https://" + strings.TrimPrefix(s.url, "http://")
 	}
-	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: o.KeepAlive, MaxHeaderBytes: maxHeader,
 		ConnContext: s.crowd.remember, ErrorLog: log.New(warnings{s.log}, "", 0)}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop

@@ -319,6 +319,30 @@ func TestACrowd(t *testing.T) {
 	require.Equal(t, http.StatusOK, inside.send("GET /livez HTTP/1.1\nHost: localhost\n\n").answer().status)
 }
 
+// TestAnIdleConnection stays open for as long as the setting says.
+func TestAnIdleConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.KeepAlive = time.Second })
+	c := r.dial().send("GET /livez HTTP/1.1\nHost: localhost\n\n")
+	require.Equal(t, http.StatusOK, c.answer().status)
+	c.closed()
+	require.Equal(t, time.Second, r.http.IdleTimeout)
+}
+
+// TestCharsets: JSON is UTF-8, by whatever name a client calls that.
+func TestCharsets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, media := range []string{"application/json", "application/json; charset=utf-8", "application/json; charset=UTF-8", "application/json;charset=utf8", "application/json; charset=UTF8",
+		`application/json; charset="utf-8"`, "Application/JSON; Charset=Utf-8", "application/json; charset=us-ascii", "application/json; charset='utf-8'", "application/x-ndjson; charset=utf8"} {
+		a := r.do("POST", "/v1/orders", body(fmt.Sprint("C-", i)), "Content-Type", media)
+		require.Less(t, a.status, 300, "%s: %s", media, a.text)
+	}
+	for _, media := range []string{"application/json; charset=utf-16", "application/json; charset=iso-8859-1", "application/json; charset=windows-1252", "application/x-ndjson; charset=utf-32"} {
+		require.Equal(t, http.StatusUnsupportedMediaType, r.do("POST", "/v1/orders", body("D"), "Content-Type", media).status, media)
+	}
+}
+
 // TestAnotherHost: a page in a browser may resolve its own name to this machine.
 func TestAnotherHost(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -88,6 +89,7 @@ func TestSettings(t *testing.T) {
 		want string
 	}{
 		{Config{}, ""},
+		{Config{Listen: "127.0.0.1:0", KeepAlive: time.Millisecond}, "ORDERPOST_GATEWAY_KEEPALIVE_TIMEOUT: 1ms; give at least a second"},
 		{Config{Listen: "127.0.0.1:0"}, ""},
 		{Config{Listen: "localhost:8080", Clients: "f"}, ""},
 		{Config{Listen: "8080"}, "is not host:port"},
@@ -99,6 +101,7 @@ func TestSettings(t *testing.T) {
 		{Config{Listen: "127.0.0.1:8080", BehindProxy: true}, "name the clients"},
 		{Config{Listen: "127.0.0.1:8080", Clients: "f", TLSClientCA: "a"}, "need a certificate of the door"},
 	} {
+		c.cfg.KeepAlive = cmp.Or(c.cfg.KeepAlive, time.Minute)
 		if err := c.cfg.Validate(); c.want == "" {
 			require.NoError(t, err, "%+v", c.cfg)
 		} else {
@@ -108,7 +111,7 @@ func TestSettings(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "clients")
 	writeClients(t, open, map[string][]Scope{"shop": {Submit}})
 	require.NoError(t, os.Chmod(open, 0o666)) //nolint:gosec // that is the mistake
-	_, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", Clients: open}})
+	_, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, Clients: open}})
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, "chmod o-w")
 }

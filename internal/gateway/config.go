@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"orderpost/internal/endpoint"
 )
@@ -18,7 +19,10 @@ type Config struct {
 	TLSKey      string `env:"GATEWAY_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
 	TLSClientCA string `env:"GATEWAY_TLS_CLIENT_CA_FILE" desc:"PEM file of the authorities of clients' certificates, which then stand for a token; read again when it changes"`
 	ImportTotal int64  `env:"GATEWAY_IMPORT_TOTAL" envDefault:"8192" desc:"MiB that all files of imports over HTTP may take in the data folder; 0 = the door takes no files"`
-	BehindProxy bool   `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy ends TLS, so the door may listen beyond loopback without a certificate"`
+	// KeepAlive must be longer than that of a load balancer before the door: one that uses a
+	// connection while it is closed answers 502. Google's keep theirs 600 seconds.
+	KeepAlive   time.Duration `env:"GATEWAY_KEEPALIVE_TIMEOUT" envDefault:"11m" desc:"how long an idle connection stays open; longer than the load balancer before the door keeps its own"`
+	BehindProxy bool          `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy ends TLS, so the door may listen beyond loopback without a certificate"`
 }
 
 // Enabled reports whether there is a door to open.
@@ -52,6 +56,9 @@ func (c Config) Validate() error {
 	}
 	if !endpoint.Local(c.Listen) && c.TLSCert == "" && !c.BehindProxy {
 		bad("LISTEN", "%s can be reached from other machines, and tokens would cross the network in plain text: set ORDERPOST_GATEWAY_TLS_CERT_FILE and ORDERPOST_GATEWAY_TLS_KEY_FILE, or ORDERPOST_GATEWAY_BEHIND_PROXY=true if a proxy ends TLS, or listen on 127.0.0.1", c.Listen)
+	}
+	if c.KeepAlive < time.Second {
+		bad("KEEPALIVE_TIMEOUT", "%s; give at least a second, such as 11m", c.KeepAlive)
 	}
 	if c.ImportTotal < 0 {
 		bad("IMPORT_TOTAL", "%d is not a number of MiB", c.ImportTotal)

@@ -52,7 +52,7 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 	t.Helper()
 	r := &rig{t: t, broker: queuetest.Start(t), log: &patient.Buffer{}, registry: prometheus.NewRegistry()}
 	r.worker = queuetest.Open(t, r.broker, "worker")
-	o := Options{Config: Config{Listen: "127.0.0.1:0", ImportTotal: 64}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
+	o := Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
 		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
 	var opts []nats.Option
 	if dialer != nil {

@@ -36,7 +36,6 @@ const (
 	// writeTimeout bounds each write of an answer, or of a part of it: a client that
 	// does not read loses its connection.
 	writeTimeout = 30 * time.Second
-	idleTimeout  = 2 * time.Minute
 	maxHeader    = 16 << 10
 	// storeTimeout bounds the wait for the broker's confirmation, lookTimeout that for an
 	// answer to a look-up.
@@ -136,7 +135,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.openFiles(ctx, o)
 	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: o.KeepAlive, MaxHeaderBytes: maxHeader,
 		ConnContext: remember, ErrorLog: log.New(complaints{s.log}, "", 0)}
 	if s.clients != nil {
 		go s.recheckAll(cmp.Or(o.recheckEvery, recheckEvery))

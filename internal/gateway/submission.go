@@ -45,14 +45,23 @@ const (
 func bodyKind(r *http.Request) (string, *problem) {
 	given := r.Header.Get("Content-Type")
 	kind, params, err := mime.ParseMediaType(given)
-	charset := params["charset"]
-	if err != nil || kind != mediaJSON && kind != mediaLines || charset != "" && !strings.EqualFold(charset, "utf-8") {
+	if err != nil || kind != mediaJSON && kind != mediaLines || !isUTF8(params["charset"]) {
 		return "", badMedia("Content-Type", given, "send "+mediaJSON+" for one order, or "+mediaLines+" for one on each line, in UTF-8", mediaJSON, mediaLines)
 	}
 	if given := r.Header.Get("Content-Encoding"); given != "" && !strings.EqualFold(given, "identity") {
 		return "", badMedia("Content-Encoding", given, "send the body as it is", mediaJSON, mediaLines)
 	}
 	return kind, nil
+}
+
+// isUTF8 reports whether a charset is UTF-8 by one of the names that clients use, or ASCII, which
+// is a part of it. JSON itself knows no charset.
+func isUTF8(charset string) bool {
+	switch strings.ToLower(strings.Trim(charset, "'\" ")) {
+	case "", "utf-8", "utf8", "utf_8", "unicode-1-1-utf-8", "us-ascii", "ascii":
+		return true
+	}
+	return false
 }
 
 // badMedia is the problem of a header that says what the body is. accepted are the media
