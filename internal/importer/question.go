@@ -32,7 +32,7 @@ func question(cell string) Code {
 			return CodeError
 		}
 	case first == '\'':
-		if unescapeFormula(cell) != cell || len(cell) > 1 && strings.IndexByte("=+-@", cell[1]) >= 0 {
+		if unescapeStart(cell) != cell || len(cell) > 1 && strings.IndexByte("=+-@", cell[1]) >= 0 {
 			return CodeApostrophe
 		}
 	case first == '=':

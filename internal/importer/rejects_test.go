@@ -66,11 +66,32 @@ func TestBrokenQuoteIsNotSkipped(t *testing.T) {
 func TestNeutral(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "x": "x", "-5": "-5", "+1.000,50": "+1.000,50", "-0.5": "-0.5", "1=1": "1=1",
-		"=1+1": "'=1+1", "@SUM(A1)": "'@SUM(A1)", "-1+1": "'-1+1", "+cmd|x": "'+cmd|x", "\t=1": "'\t=1", "\r=1": "'\r=1", "-": "'-",
+		"=1+1": "'=1+1", "@SUM(A1)": "'@SUM(A1)", "-1+1": "'-1+1", "+cmd|x": "'+cmd|x", "\t=1": "'\t'=1", "\r=1": "'\r'=1", "-": "'-",
+		"x;=1+1": "x;'=1+1", "x\t=1": "x\t'=1", "x,@A": "x,'@A", "x|+a": "x|'+a", "x\n-a": "x\n'-a", "x\r\n=1": "x\r\n'=1", `x;"=1"`: `x;"'=1"`, `x;""=1`: `x;""'=1`, "x;＝1": "x;'＝1",
+		"x;'=1": "x;''=1", ";=1;=2": ";'=1;'=2", "=1;=2": "'=1;'=2", "1;-2;+3,5": "1;-2;+3,5", "a; b=c": "a; b=c", "x;": "x;", `;"`: `;"`, `{"a":[-1,"b"]}`: `{"a":[-1,"b"]}`, "a,b;c|d": "a,b;c|d",
+		"-1;=2": "'-1;'=2", "'": "'", "x;'": "x;'", "x;''=": "x;'''=",
 		"＝1+1": "'＝1+1", "＋1": "'＋1", "－A1": "'－A1", "＠SUM(A1)": "'＠SUM(A1)", "'＝1": "''＝1", "1＝1": "1＝1",
 	} {
 		require.Equal(t, want, EscapeFormula(in), "%q", in)
+		require.Equal(t, in, unescapeFormula(want), "%q", want)
 	}
+}
+
+// FuzzNeutral: a formula is undone to what it was, and no reader finds one at the start of a field,
+// whichever separator it splits at.
+func FuzzNeutral(f *testing.F) {
+	for _, seed := range []string{"=1", "x;=1", "x;'=1", `x;"=1`, "-1;-a", "a\n=b,=c", "+1,5;=x", "'';'='"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, cell string) {
+		safe := EscapeFormula(cell)
+		require.Equal(t, cell, unescapeFormula(safe))
+		for i, field := range strings.FieldsFunc("."+safe, func(r rune) bool { return strings.ContainsRune(fieldEnds, r) }) {
+			if field = strings.TrimLeft(field, `"`); i > 0 && field != "" {
+				require.NotContains(t, "=@", field[:1], "%q", safe)
+			}
+		}
+	})
 }
 
 // TestManyRows: chunks keep the file's order, and every row is seen once.

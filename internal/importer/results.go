@@ -96,6 +96,11 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer, as
 	}
 	tally := make(Tally)
 	columns, header := f.original()
+	if as == FormatCSV {
+		for i := range header {
+			header[i] = EscapeFormula(header[i])
+		}
+	}
 	out, escape, err := f.newRows(w, as, append(header, resultColumns...))
 	if err != nil {
 		return nil, err

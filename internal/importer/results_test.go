@@ -20,7 +20,7 @@ func TestResults(t *testing.T) {
 	q := openQueue(t)
 	publish(t, q, openText(t, joined("order_no,timeout,note", "A-6,30,old", "A-7,30,old")))
 	work(t, q, 2, map[string]order.Verdict{"A-7": order.Unsure})
-	content := "\ufeff" + strings.ReplaceAll(joined("order_no;timeout;note", "A-1;30;=1+1", "A-2;30;-5", "A-3;soon;x", ";;", "A-4;30;\"a;b\"", "A-5;30;", "A-6;30;new", "A-7;30;new", "A-8;30;x"), "\n", "\r\n")
+	content := "\ufeff" + strings.ReplaceAll(joined("order_no;timeout;=note", "A-1;30;=1+1", "A-2;30;-5", "A-3;soon;x", ";;", "A-4;30;\"a;b\"", "A-5;30;", "A-6;30;new", "A-7;30;new", "A-8;30;x"), "\n", "\r\n")
 	f := openText(t, content, skipInvalid, func(o *Options) { o.Batch = "march" })
 	done := publish(t, q, f)
 	require.Equal(t, map[Fate]int{Stored: 5, Invalid: 1, Conflict: 2}, done.Fates)
@@ -35,7 +35,7 @@ func TestResults(t *testing.T) {
 	const first, last = "2027-01-15T08:00:00.000Z", "2027-01-15T08:00:01.000Z"
 	when := ";1;" + first + ";" + last + ";'=x;"
 	require.Equal(t, strings.Join([]string{
-		"\ufefforder_no;timeout;note;_outcome;_verdict;_status;_reason;_attempts;_first_attempt_at;_last_attempt_at;_response;_created;_batch",
+		"\ufefforder_no;timeout;'=note;_outcome;_verdict;_status;_reason;_attempts;_first_attempt_at;_last_attempt_at;_response;_created;_batch",
 		"A-1;30;'=1+1;accepted;accepted;200;as told" + when + "yes;march",
 		"A-2;30;-5;rejected;rejected;200;as told" + when + "no;march",
 		`A-3;soon;x;not-enqueued;;;"wrong_type: column timeout: ""soon"" is not a whole number such as 30";;;;;no;`,
@@ -46,6 +46,12 @@ func TestResults(t *testing.T) {
 		"A-8;30;x;pending;;;waits for a worker;;;;;no;march",
 		"",
 	}, "\r\n"), out.String())
+
+	results := openText(t, out.String(), skipInvalid)
+	_, err = results.Check(t.Context())
+	require.NoError(t, err)
+	_, header := results.original()
+	require.Equal(t, []string{"order_no", "timeout", "=note"}, header, "an import undoes it")
 
 	imp, err := books.ReadImport(t.Context(), q, "march")
 	require.NoError(t, err)

@@ -26,17 +26,52 @@ func halfWidth(cell string) string {
 	return cell
 }
 
-// EscapeFormula keeps a spreadsheet from running a cell as a formula. It prefixes a
-// cell that begins like one with an apostrophe. Plain numbers stay unchanged. A cell
-// that already begins with such an apostrophe gets another one, because
+// fieldEnds are what a spreadsheet may split a line at, whatever separates the cells of the
+// file: Excel takes the one of the country, and a file quotes none but its own.
+const fieldEnds = ",;|\t\r\n"
+
+// EscapeFormula keeps a spreadsheet from running a cell, or what stands behind a separator in
+// it, as a formula. It prefixes what begins like one with an apostrophe. Plain numbers stay
+// unchanged. What already begins with such an apostrophe gets another one, because
 // [unescapeFormula] removes one.
-func EscapeFormula(cell string) string {
+func EscapeFormula(cell string) string { return behindSeparators(escapeStart(cell), escapeStart) }
+
+// unescapeFormula undoes EscapeFormula.
+func unescapeFormula(cell string) string {
+	return unescapeStart(behindSeparators(cell, unescapeStart))
+}
+
+// behindSeparators calls change for what stands behind each separator of a cell, up to the next
+// one and without the quotes before it.
+func behindSeparators(cell string, change func(string) string) string {
+	at := strings.IndexAny(cell, fieldEnds)
+	if at < 0 {
+		return cell
+	}
+	var b strings.Builder
+	for ; at >= 0; at = strings.IndexAny(cell, fieldEnds) {
+		for at++; at < len(cell) && cell[at] == '"'; at++ {
+		}
+		b.WriteString(cell[:at])
+		cell = cell[at:]
+		end := strings.IndexAny(cell, fieldEnds)
+		if end < 0 {
+			end = len(cell)
+		}
+		b.WriteString(change(cell[:end]))
+		cell = cell[end:]
+	}
+	return b.String() + cell
+}
+
+// escapeStart escapes a formula at the start of a text.
+func escapeStart(cell string) string {
 	if cell == "" {
 		return cell
 	}
 	switch cell[0] {
 	case '\'':
-		if EscapeFormula(cell[1:]) != cell[1:] {
+		if escapeStart(cell[1:]) != cell[1:] {
 			return "'" + cell
 		}
 	case '=', '@', '\t', '\r', '\n':
@@ -53,9 +88,9 @@ func EscapeFormula(cell string) string {
 	return cell
 }
 
-// unescapeFormula undoes EscapeFormula.
-func unescapeFormula(cell string) string {
-	if len(cell) > 1 && cell[0] == '\'' && EscapeFormula(cell[1:]) == cell {
+// unescapeStart undoes escapeStart.
+func unescapeStart(cell string) string {
+	if len(cell) > 1 && cell[0] == '\'' && escapeStart(cell[1:]) == cell {
 		return cell[1:]
 	}
 	return cell

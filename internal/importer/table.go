@@ -332,7 +332,11 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 			return &RowError{File: t.file, Line: t.named, Column: i + 1, Code: CodeEncoding, Err: notUTF8(name)}
 		}
 	}
-	t.ours = slices.Contains(ownColumns(t.header), resultColumns[0])
+	if t.ours = slices.Contains(ownColumns(t.header), resultColumns[0]); t.ours {
+		for i := range t.header {
+			t.header[i] = unescapeFormula(t.header[i])
+		}
+	}
 	return nil
 }
 
