@@ -168,8 +168,8 @@ func (c *call) events(after uint64) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	defer context.AfterFunc(c.s.drain, cancel)()
-	f := &feed{call: c, media: mediaEvents, at: after, flushes: true}
-	if f.write([]byte("retry: 2000\n\n")) != nil {
+	f := &feed{call: c, media: mediaEvents, at: after, told: after, flushes: true}
+	if f.write([]byte("retry: 2000\n")) != nil { // without an empty line, which some clients take for an event
 		return nil
 	}
 	defer f.beat(cancel)()
@@ -203,6 +203,7 @@ type feed struct {
 	mu    sync.Mutex
 	begun bool
 	at    uint64 // the position of the last outcome that was written or left out
+	told  uint64 // the last position that was written
 }
 
 // write writes one part of the answer. The first one sends the header before it.
@@ -236,7 +237,7 @@ func (f *feed) flush() error { return f.control.Flush() }
 func (f *feed) event(o door.Outcome) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.at = o.Position
+	f.at, f.told = o.Position, o.Position
 	return f.writeLocked(fmt.Appendf(nil, "id: %d\nevent: outcome\ndata: %s\n", o.Position, jsonLine(f.client.outcomeOf(o))))
 }
 
@@ -247,23 +248,29 @@ func (f *feed) pass(position uint64) {
 	f.at = position
 }
 
-// beat says every now and then that the feed is alive, and how far it is: a client that
-// sees few of the outcomes need not begin far back. It ends the feed of a client that is
+// beat says every now and then how far the feed is, if outcomes were left out: a client that sees
+// few of them need not begin far back. Otherwise it says that the feed is alive, in a comment
+// without an empty line, which some clients take for an event. It ends the feed of a client that is
 // gone.
 func (f *feed) beat(end func()) (stop func()) {
 	var timer *time.Timer
 	stopped := false
-	timer = time.AfterFunc(beatEvery, func() {
+	timer = time.AfterFunc(f.s.beatEvery, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if stopped {
 			return
 		}
-		if f.writeLocked(fmt.Appendf(nil, ": alive\nid: %d\n\n", f.at)) != nil {
+		beat := []byte(": alive\n")
+		if f.at > f.told {
+			f.told = f.at
+			beat = fmt.Appendf(nil, "id: %d\nevent: position\ndata: %s\n", f.at, jsonLine(next{f.at}))
+		}
+		if f.writeLocked(beat) != nil {
 			end()
 			return
 		}
-		timer.Reset(beatEvery)
+		timer.Reset(f.s.beatEvery)
 	})
 	return func() {
 		f.mu.Lock()

@@ -124,6 +124,37 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, "C", (<-followed)[2])
 }
 
+// TestBeats are comments, without an empty line that clients take for an event, or tell a client
+// that sees none of the outcomes how far it is.
+func TestBeats(t *testing.T) {
+	t.Parallel()
+	path := clientsFile(t, map[string][]Scope{"shop": {Read}, "desk": {Submit, ReadAll}})
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients, o.beatEvery = path, 5*time.Millisecond })
+	req, err := http.NewRequestWithContext(t.Context(), "GET", r.URL()+"/v1/outcomes", nil)
+	require.NoError(t, err)
+	req.Header.Set("Accept", mediaEvents)
+	req.Header.Set("Authorization", bearer("shop"))
+	resp, err := r.client.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	require.True(t, lines.Scan())
+	require.Equal(t, "retry: 2000", lines.Text())
+	for range 3 {
+		require.True(t, lines.Scan())
+		require.Equal(t, ": alive", lines.Text())
+	}
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("desk")).status)
+	r.settle(1)
+	var told []string
+	for len(told) < 4 && lines.Scan() {
+		if lines.Text() != ": alive" {
+			told = append(told, lines.Text())
+		}
+	}
+	require.Equal(t, []string{"id: 1", "event: position", `data: {"next":1}`, ""}, told)
+}
+
 // TestAFeedEndsWithItsToken: a token that is taken out of the file of clients sees no outcome
 // more, on a feed that it opened before. Another token of the client changes nothing.
 func TestAFeedEndsWithItsToken(t *testing.T) {

@@ -80,6 +80,7 @@ type Options struct {
 	storeTimeout time.Duration // 0 = storeTimeout
 	parkAfter    time.Duration // 0 = parkAfter
 	recheckEvery time.Duration // 0 = recheckEvery
+	beatEvery    time.Duration // 0 = beatEvery
 }
 
 // Server is the HTTP door. The caller must call Stop.
@@ -93,7 +94,7 @@ type Server struct {
 	trace    trace.Tracer
 	streamOf func(waits bool) string // for traces
 
-	bodyTimeout, writeTimeout, storeTimeout, parkAfter, drainTimeout time.Duration
+	bodyTimeout, writeTimeout, storeTimeout, parkAfter, beatEvery, drainTimeout time.Duration
 
 	// files is nil if the door takes none; noFiles says why.
 	files   door.Files
@@ -122,7 +123,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s := &Server{door: o.Door, unusable: o.Unusable, metrics: o.Metrics, log: o.Log, trace: o.Trace, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
-		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), parkAfter: cmp.Or(o.parkAfter, parkAfter)}
+		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), parkAfter: cmp.Or(o.parkAfter, parkAfter), beatEvery: cmp.Or(o.beatEvery, beatEvery)}
 	if s.trace != nil {
 		s.streamOf = o.Queue.StreamOf
 	}
