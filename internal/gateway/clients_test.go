@@ -158,3 +158,13 @@ func TestAFloodOfOneClient(t *testing.T) {
 	r.Stop()
 	<-ended
 }
+
+// TestABatchAtOnce: after a pause a client may use ten seconds' worth of its rate, and no more.
+func TestABatchAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLimits(Entry{Name: "shop"})
+	for n := range burstSeconds * defaultRate {
+		require.Zero(t, l.admit(), n)
+	}
+	require.Eventually(t, func() bool { return l.admit() > 0 }, patience, time.Nanosecond)
+}

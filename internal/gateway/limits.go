@@ -10,6 +10,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// burstSeconds is how many seconds' worth of its rate a client may use at once after a pause: a
+// batch of some thousand orders costs the door less than a second, and does not wait for ten.
+const burstSeconds = 10
+
 // limits are what one client can take of the door. A client's flood uses up its own.
 type limits struct {
 	pace *rate.Limiter
@@ -34,7 +38,7 @@ func newLimits(e Entry) *limits {
 // set changes the limits to those of an entry, and leaves what is under way alone.
 func (l *limits) set(e Entry) {
 	perSec := cmp.Or(e.Rate, defaultRate)
-	l.pace.SetBurst(perSec)
+	l.pace.SetBurst(perSec * burstSeconds)
 	l.pace.SetLimit(rate.Limit(perSec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
