@@ -81,7 +81,7 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 		"1 GB, said before":       {post + "Content-Length: 1073741824\n\n", tooLarge},
 		"1 GB, waiting for 100":   {post + "Expect: 100-continue\nContent-Length: 1073741824\n\n", tooLarge},
 		"more than it may, mute":  {post + "Transfer-Encoding: chunked\n\n100001\n" + strings.Repeat("x", 1<<20+1), tooLarge},
-		"nothing, and that is it": {post + "Content-Length: 0\n\n", invalidOrder},
+		"nothing, and that is it": {post + "Content-Length: 0\n\n", invalidJSON},
 	}
 	t.Run("each", func(t *testing.T) {
 		for name, c := range cases {
@@ -92,7 +92,7 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 				a := conn.send("%s", strings.ReplaceAll(c.send, "\n", "\r\n")).answer()
 				require.Equal(t, c.want.status, a.status, a.text)
 				require.Equal(t, c.want.name, a.problem(t).name(), a.text)
-				if c.want != invalidOrder {
+				if c.want != invalidJSON {
 					conn.closed()
 				}
 			})

@@ -68,17 +68,17 @@ func TestTheFileOfClientsIsReadAgain(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { return status(name) == want }, patience, 20*time.Millisecond)
 	}
-	require.Equal(t, http.StatusUnprocessableEntity, status("shop"))
+	require.Equal(t, http.StatusBadRequest, status("shop"))
 	require.Equal(t, http.StatusUnauthorized, status("desk"))
 	writeClients(t, path, map[string][]Scope{"desk": {Submit}})
-	becomes("desk", http.StatusUnprocessableEntity)
+	becomes("desk", http.StatusBadRequest)
 	require.Equal(t, http.StatusUnauthorized, status("shop"))
 	require.NoError(t, os.WriteFile(path, []byte("clients: [token-desk"), 0o600))
 	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "those known before stay") || status("desk") == 0 }, patience, 20*time.Millisecond)
-	require.Equal(t, http.StatusUnprocessableEntity, status("desk"))
+	require.Equal(t, http.StatusBadRequest, status("desk"))
 	require.NotContains(t, r.log.String(), "token-")
 	require.NoError(t, os.Remove(path))
-	require.Equal(t, http.StatusUnprocessableEntity, status("desk"))
+	require.Equal(t, http.StatusBadRequest, status("desk"))
 }
 
 // TestSettings that would let strangers in, or show a token to the network, are refused.

@@ -70,8 +70,11 @@ func invalid(bad *door.InvalidError) *problem {
 	if h, of := headerOf[where]; of && bad.Code == "bad_"+where { // else it is a field of the body with that name
 		where = "header " + h
 	}
-	if bad.Code == string(order.CodeTooLarge) {
+	switch order.Code(bad.Code) {
+	case order.CodeTooLarge:
 		k = tooLarge
+	case order.CodeInvalidJSON, order.CodeInvalidUTF8:
+		k = invalidJSON
 	}
 	return problemOf(k, where, bad.Seen, bad.Do)
 }

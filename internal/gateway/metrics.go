@@ -11,7 +11,7 @@ import (
 func MetricsOptions() ops.GatewayOptions {
 	o := ops.GatewayOptions{Routes: []string{"submit", "order", "cancel", "outcomes", "import", "import-state", "import-cancel", "import-results", otherRoute}, Results: []string{"stored", "same"},
 		Statuses: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}}
-	for _, k := range []kind{invalidOrder, keyReused, pendingOther, full, unavailable, unconfirmed, tooLarge, slowBody, badRequest, draining} {
+	for _, k := range []kind{invalidOrder, invalidJSON, keyReused, pendingOther, full, unavailable, unconfirmed, tooLarge, slowBody, badRequest, draining} {
 		o.Results = append(o.Results, k.name) // others end a request before it has an order
 	}
 	for _, k := range kinds() {

@@ -23,6 +23,7 @@ const typePrefix = "urn:orderpost:problem:"
 // unconfirmed.
 var (
 	badRequest     = kind{"bad-request", http.StatusBadRequest, "The request cannot be read."}
+	invalidJSON    = kind{"invalid-json", http.StatusBadRequest, "The body is no JSON."}
 	unauthorized   = kind{"unauthorized", http.StatusUnauthorized, "The token is missing, or nobody's."}
 	forbidden      = kind{"forbidden", http.StatusForbidden, "The client may not do this."}
 	notFound       = kind{"not-found", http.StatusNotFound, "There is nothing at this address."}
@@ -56,7 +57,7 @@ var (
 
 // kinds lists every kind, for the document and its test.
 func kinds() []kind {
-	return []kind{badRequest, unauthorized, forbidden, notFound, unknownOrder, unknownImport, badMethod, slowBody, pendingOther, settledOther, notReady, goneBy, tooLarge,
+	return []kind{badRequest, invalidJSON, unauthorized, forbidden, notFound, unknownOrder, unknownImport, badMethod, slowBody, pendingOther, settledOther, notReady, goneBy, tooLarge,
 		mediaType, misdirected, invalidOrder, invalidImport, keyReused, tooMany, internal, noImports, full, unavailable, unreachable, notSearched, draining, tooManyAtAll, noRoom, unconfirmed, unansweredLook}
 }
 

@@ -74,7 +74,7 @@ func TestManyOrdersInOneRequest(t *testing.T) {
 			require.Equal(t, row, l.Line)
 			switch row {
 			case 9:
-				require.Equal(t, http.StatusUnprocessableEntity, l.Status)
+				require.Equal(t, http.StatusBadRequest, l.Status)
 			case 10:
 				require.Equal(t, []any{http.StatusOK, "A-1"}, []any{l.Status, l.OrderNo})
 			default:

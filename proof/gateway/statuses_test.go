@@ -250,6 +250,7 @@ func statusesOfClients(t *testing.T, seen *coverage) {
 	post(422, "invalid-order", "timeout", `{"order_no":"B"}`)
 	post(422, "invalid-order", "timeout", `{"order_no":"B","timeout":"30"}`)
 	post(422, "invalid-order", "", `[]`)
+	do(exchange{method: "POST", path: "/v1/orders", body: "{", status: 400, problem: "invalid-json", wrong: true})
 	post(422, "invalid-order", "header Order-Lane", body("B"), "Order-Lane", "a lane")
 	post(422, "invalid-order", "header Order-Batch", body("B"), "Order-Batch", strings.Repeat("x", 1025))
 	post(422, "invalid-order", "header traceparent", body("B"), "traceparent", strings.Repeat("x", 1025))
