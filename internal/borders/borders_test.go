@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"internal/books":     {"internal/duration", "internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/approvals": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/letters"},
 	"internal/journal":   {"internal/order", "internal/settle", "internal/queue"},
-	"internal/uploads":   {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/importer", "internal/jobs", "internal/xlsx", "internal/orderschema", "internal/approvals"},
+	"internal/uploads":   {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/importer", "internal/jobs", "internal/xlsx", "internal/orderschema", "internal/approvals", "internal/textfile"},
 	"internal/jobs":      {},
 	"internal/folder":    {},
 	"internal/secret":    {},

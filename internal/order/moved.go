@@ -12,6 +12,19 @@ func (r *Record) Knows(intentID string) bool {
 	return r != nil && (r.IntentID == intentID || r.ConflictOf(intentID) != nil || slices.Contains(r.Moved, intentID))
 }
 
+// OtherBody reports whether the record tells that the intent with this ID had another body. An ID
+// proves nothing by itself: a producer may use one that is not its own.
+func (r *Record) OtherBody(intentID, bodyHash string) bool {
+	switch {
+	case r == nil:
+		return false
+	case r.listed(intentID) != nil:
+		return r.listed(intentID).BodyHash != bodyHash
+	default:
+		return r.IntentID == intentID && r.BodyHash != bodyHash
+	}
+}
+
 // movedBefore returns Record.Moved for the record that replaces cur. Without it, a
 // feeder that was cut off between the publish and the removal could not tell, once
 // another intent followed, that its intent was settled.

@@ -136,6 +136,9 @@ func (mv *Mover) move(ctx context.Context, groups []waitingGroup, connection lin
 	var open []*waitingIntent
 	var cancelled []*withdrawing
 	for i, in := range intents {
+		if words[i].Unreadable == nil {
+			in.ownID(words[i].Record)
+		}
 		switch {
 		case in.mark != nil:
 			cancelled = append(cancelled, &withdrawing{in, words[i]})
@@ -221,6 +224,21 @@ func (mv *Mover) leaveWaiting(m *Message) *waitingIntent {
 	in.msg.Header.Set(HeaderIntentID, in.id)
 	in.msg.Header.Set(HeaderWaited, strconv.FormatUint(m.Seq, 10))
 	return in
+}
+
+// ownID gives the intent another ID if the record tells that the one with its ID had another body: a
+// producer used the ID of somebody else's intent, and came first. The worker judges both (R6). The
+// new ID is the same for each feeder.
+func (in *waitingIntent) ownID(r *order.Record) {
+	if r.Knows(in.id) && r.OtherBody(in.id, bodyHashOf(in.msg.Data)) {
+		in.id += "@" + strconv.FormatUint(in.at, 10)
+		in.msg.Header.Set(HeaderIntentID, in.id)
+	}
+}
+
+// isStoredAs reports whether a stored intent (nil = none) is this one.
+func (in *waitingIntent) isStoredAs(m *Message) bool {
+	return m != nil && m.IntentID() == in.id && bodyHashOf(m.Data) == bodyHashOf(in.msg.Data)
 }
 
 // namedTime returns the time in the header of a waiting message; most have none.

@@ -407,3 +407,34 @@ func TestR13AMoveIntoAnotherRunOfTheBrokerMovesNothing(t *testing.T) {
 	q.Ledger.ExportSetStore(store)
 	require.Equal(t, []settle.Move{settle.MovedBefore, settle.Moved}, move(t, q, page))
 }
+
+// A producer guesses the ID of an intent that waits, and stores another body under it first. The
+// intent that waits is no copy of that one: it is judged by itself, and its body is kept.
+func TestR13AnIDProvesNothingWithoutTheBody(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	forgetIDs(t, s)
+	ms := wait(t, q, intent("A-1", "i1"))
+	forged := intent("A-1", "i1")
+	forged.Body = correction("").Body
+	publish(t, q, forged)
+	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, ms), "while the other one is pending")
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+
+	require.Equal(t, []settle.Move{settle.Moved}, move(t, q, ms))
+	require.Empty(t, waiting(t, q))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkConflict, d.Work)
+	handle(t, q, d)
+	requireDrained(t, q)
+	l := letterOf(t, q, "A-1")
+	require.True(t, l.Conflict)
+	require.Equal(t, body("A-1"), l.Body)
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, hashOf(t, forged.Body), rec.BodyHash)
+	require.Equal(t, 2, rec.Settled)
+	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, ms), "by a feeder that was cut off before the removal")
+	requireBalanced(t, q)
+}

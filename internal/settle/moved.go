@@ -22,7 +22,7 @@ func (mv *Mover) whereMoved(ctx context.Context, in *waitingIntent, p Published)
 	switch {
 	case err != nil || pending == nil: // it went away in between
 		return MoveLater, err
-	case pending.Header.Get(HeaderIntentID) == in.id:
+	case in.isStoredAs(pending):
 		return MovedBefore, nil
 	default:
 		return MoveBlocked, nil
@@ -39,7 +39,7 @@ func (mv *Mover) knownBefore(ctx context.Context, in *waitingIntent, seq uint64)
 		return MoveLater, err
 	}
 	if original != nil {
-		if original.Subject == in.msg.Subject {
+		if original.Subject == in.msg.Subject && in.isStoredAs(original) {
 			return MovedBefore, nil
 		}
 		return MoveBlocked, nil
@@ -50,7 +50,7 @@ func (mv *Mover) knownBefore(ctx context.Context, in *waitingIntent, seq uint64)
 		return MoveBlocked, nil
 	case err != nil:
 		return MoveLater, err
-	case entry.Record.Knows(in.id):
+	case entry.Record.Knows(in.id) && !entry.Record.OtherBody(in.id, bodyHashOf(in.msg.Data)):
 		return MovedBefore, nil
 	default:
 		return MoveBlocked, nil

@@ -30,10 +30,17 @@ func ReadPending(orderNo string, raw *Message) *Pending {
 	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time,
 		Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel), Source: order.Truncate(raw.Header.Get(HeaderSource), maxLabel),
 		ID: raw.IntentID(), WaitedAt: waitedAt(raw)}
-	if parsed, err := order.Parse(raw.Data); err == nil {
-		p.BodyHash = parsed.BodyHash()
-	}
+	p.BodyHash = bodyHashOf(raw.Data)
 	return p
+}
+
+// bodyHashOf returns the hash of a body; "" = it can never be sent.
+func bodyHashOf(body []byte) string {
+	parsed, err := order.Parse(body)
+	if err != nil {
+		return ""
+	}
+	return parsed.BodyHash()
 }
 
 // IsPending reports whether an intent for the order_no is stored that has no outcome yet.

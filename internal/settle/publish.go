@@ -96,7 +96,7 @@ func (pr *Producer) findOriginal(ctx context.Context, in Intent, seq uint64) err
 		return err
 	}
 	if waiting != nil {
-		if waiting.Subject != pr.ledger.cfg.IntentSubjects+order.Token(in.OrderNo) { // the ID was used for another order
+		if waiting.Subject != pr.ledger.cfg.IntentSubjects+order.Token(in.OrderNo) || bodyHashOf(waiting.Data) != bodyHashOf(in.Body) { // the ID was used for another order
 			return fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 		}
 		return nil
@@ -106,7 +106,7 @@ func (pr *Producer) findOriginal(ctx context.Context, in Intent, seq uint64) err
 		return nil // a record exists
 	}
 	// The result of another submission proves nothing: it may be older than in.
-	if err == nil && (entry.Record == nil || entry.Record.Settled == 0 || entry.Record.IntentID != IntentID(in.ID, seq, time.Time{})) {
+	if err == nil && (entry.Record == nil || entry.Record.Settled == 0 || entry.Record.IntentID != IntentID(in.ID, seq, time.Time{}) || entry.Record.OtherBody(in.ID, bodyHashOf(in.Body))) {
 		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 	}
 	return err
@@ -136,20 +136,20 @@ func (pr *Producer) findWaiting(ctx context.Context, in Intent, seq uint64) erro
 		return err
 	}
 	if waiting != nil {
-		if WaitingOrderNo(waiting) != in.OrderNo { // the ID was used for another order
+		if WaitingOrderNo(waiting) != in.OrderNo || bodyHashOf(waiting.Data) != bodyHashOf(in.Body) { // the ID was used for another order
 			return swallowed
 		}
 		return nil
 	}
 	pending, err := pr.ledger.store.Intent(ctx, in.OrderNo)
-	if err != nil || pending != nil && pending.Header.Get(HeaderIntentID) == in.ID {
+	if err != nil || pending != nil && pending.Header.Get(HeaderIntentID) == in.ID && bodyHashOf(pending.Data) == bodyHashOf(in.Body) {
 		return err
 	}
 	entry, err := pr.ledger.Lookup(ctx, in.OrderNo)
 	if errors.Is(err, ErrUnreadable) {
 		return nil // a record exists
 	}
-	if err == nil && !entry.Record.Knows(in.ID) {
+	if err == nil && (!entry.Record.Knows(in.ID) || entry.Record.OtherBody(in.ID, bodyHashOf(in.Body))) {
 		err = swallowed
 	}
 	return err

@@ -65,7 +65,7 @@ func (mv *Mover) withdrawable(ctx context.Context, cancelled []*withdrawing) (op
 		switch {
 		case in.last.Unreadable != nil:
 			in.end = MoveBlocked
-		case last.Knows(in.id), queued[i] != nil && queued[i].IntentID() == in.id:
+		case last.Knows(in.id), in.isStoredAs(queued[i]):
 			in.end = MovedBefore
 		case queued[i] != nil, last != nil && last.Outcome() == order.OutcomeNone:
 			in.end = MoveBlocked
@@ -94,9 +94,7 @@ func (mv *Mover) writeWithdrawn(ctx context.Context, w *withdrawing, birth int64
 			rec.Seq = before.Seq
 		}
 	}
-	if parsed, err := order.Parse(w.msg.Data); err == nil {
-		rec.BodyHash = parsed.BodyHash()
-	}
+	rec.BodyHash = bodyHashOf(w.msg.Data)
 	rec.SetOutcome(order.OutcomeCancelled)
 	stored, err := mv.ledger.writeOver(ctx, FileToken(order.Token(w.orderNo)), w.last.entry(), &rec)
 	return stored.Record, err

@@ -38,7 +38,7 @@ func (o *Oracle) checkCancelled(c *course, rec *order.Record) {
 		return
 	}
 	if !slices.ContainsFunc(c.copies, func(s submission) bool {
-		return s.id == rec.IntentID && slices.ContainsFunc(c.marks, func(m mark) bool { return m.covers(&s) })
+		return s.named(rec.IntentID) && slices.ContainsFunc(c.marks, func(m mark) bool { return m.covers(&s) })
 	}) {
 		o.find(Cancelled, c.orderNo, nil, "%s is cancelled, and nobody cancelled it", rec.IntentID)
 	}

@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"orderpost/internal/order"
@@ -21,6 +22,12 @@ type submission struct {
 // is reports whether the submission is the copy at a position.
 func (s *submission) is(at order.Position) bool {
 	return s.queued && at.Same(order.Position{Seq: s.seq, EnqueuedAt: s.time})
+}
+
+// named reports whether the submission has an ID, or got it when it was moved because another body
+// had its own (R13).
+func (s *submission) named(id string) bool {
+	return s.id == id || s.waited != 0 && s.id+"@"+strconv.FormatUint(s.waited, 10) == id
 }
 
 // keep notes what an intent says about itself.

@@ -1,6 +1,10 @@
 package oracle
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // place is an intent in the waiting room.
 type place struct {
@@ -46,17 +50,21 @@ func (o *Oracle) checkMoved(c *course, e *Event) {
 	if c.queued == nil {
 		c.queued = make(map[string]int)
 	}
-	c.queued[e.Intent]++
+	given := strings.TrimSuffix(e.Intent, "@"+strconv.FormatUint(e.Waited, 10))
+	if given != e.Intent && !slices.ContainsFunc(c.copies, func(s submission) bool { return s.queued && s.id == given && s.body != e.Body }) {
+		o.find(Moved, c.orderNo, nil, "%s is moved under another ID than its own, and no other body had that one", e.Intent)
+	}
+	c.queued[given]++
 	if e.Waited == 0 {
-		c.given(e.Intent)
+		c.given(given)
 		return
 	}
 	o.Counts.Moved++
 	switch {
-	case c.queued[e.Intent] <= c.submitted[e.Intent], o.settings.Outside:
+	case c.queued[given] <= c.submitted[given], o.settings.Outside:
 	case e.Paused: // the feeder was frozen between the last look at its term and the socket
 		o.Counts.MovedTwice++
 	default:
-		o.find(Moved, c.orderNo, nil, "%s was submitted %d times and is in the queue for the %d. time", e.Intent, c.submitted[e.Intent], c.queued[e.Intent])
+		o.find(Moved, c.orderNo, nil, "%s was submitted %d times and is in the queue for the %d. time", e.Intent, c.submitted[given], c.queued[given])
 	}
 }
