@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"internal/books":     {"internal/duration", "internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/approvals": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/letters"},
 	"internal/journal":   {"internal/order", "internal/settle", "internal/queue"},
-	"internal/uploads":   {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/importer", "internal/jobs", "internal/xlsx", "internal/orderschema", "internal/approvals", "internal/textfile"},
+	"internal/uploads":   {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/importer", "internal/jobs", "internal/xlsx", "internal/orderschema", "internal/approvals"},
 	"internal/jobs":      {},
 	"internal/folder":    {},
 	"internal/secret":    {},
@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	"internal/notify":    {"internal/endpoint", "internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer", "internal/textfile"},
 	"client":             {"internal/door", "internal/queue", "internal/orderschema"},
 	"internal/letters":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console":   {"internal/duration", "internal/endpoint", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
+	"internal/console":   {"internal/duration", "internal/endpoint", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals", "internal/textfile"},
 }
 
 // programs that prove, by their packages.
