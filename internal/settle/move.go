@@ -230,15 +230,18 @@ func (mv *Mover) leaveWaiting(m *Message) *waitingIntent {
 // producer used the ID of somebody else's intent, and came first. The worker judges both (R6). The
 // new ID is the same for each feeder.
 func (in *waitingIntent) ownID(r *order.Record) {
-	if r.Knows(in.id) && r.OtherBody(in.id, bodyHashOf(in.msg.Data)) {
-		in.id += "@" + strconv.FormatUint(in.at, 10)
+	if r.Knows(in.other()) || r.Knows(in.id) && r.OtherBody(in.id, bodyHashOf(in.msg.Data)) {
+		in.id = in.other()
 		in.msg.Header.Set(HeaderIntentID, in.id)
 	}
 }
 
+// other returns the ID under which the intent is moved if its own is another body's.
+func (in *waitingIntent) other() string { return in.id + "@" + strconv.FormatUint(in.at, 10) }
+
 // isStoredAs reports whether a stored intent (nil = none) is this one.
 func (in *waitingIntent) isStoredAs(m *Message) bool {
-	return m != nil && m.IntentID() == in.id && bodyHashOf(m.Data) == bodyHashOf(in.msg.Data)
+	return m != nil && (m.IntentID() == in.id || m.IntentID() == in.other()) && bodyHashOf(m.Data) == bodyHashOf(in.msg.Data)
 }
 
 // namedTime returns the time in the header of a waiting message; most have none.

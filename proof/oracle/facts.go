@@ -151,7 +151,7 @@ func (o *Oracle) checkConflicts(c *course, rec *order.Record) {
 			return r.rec.Outcome() == order.OutcomeAccepted && r.rec.IntentID == x.IntentID && r.rec.Batch == x.Batch && r.rec.BodyHash == x.BodyHash
 		})
 		if !repeated && !c.has(func(s *submission) bool {
-			return s.id == x.IntentID && s.body == x.BodyHash && s.batch == x.Batch && s.source == x.Source
+			return s.named(x.IntentID) && s.body == x.BodyHash && s.batch == x.Batch && s.source == x.Source
 		}) {
 			o.find(Own, c.orderNo, nil, "%s is listed as refused, and was another intent", x.IntentID)
 		}
