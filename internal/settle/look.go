@@ -66,14 +66,15 @@ const looks = 3
 // was stored (nats-server 2.15, pmsg.ts in the delivered proposal). A request for more
 // time tells them the true one. Without it the next leader delivers an intent again at
 // once that waited for longer than AckWait, although its owner holds it (R7). A worker
-// whose clock is behind the broker's does not know how long the intent waited.
+// whose clock is behind the broker's does not know how long the intent waited. One that is
+// delivered again has waited, whatever the clocks say.
 func (wk *Worker) vouch(group []*Delivery) {
 	if !wk.ledger.store.Replicated() || wk.ledger.mutated(NoRequestOnArrival) {
 		return
 	}
 	now := wk.ledger.time.Now()
 	for _, d := range group {
-		if waited := now.Sub(d.EnqueuedAt); waited > wk.claims.Term()/3 || waited < -wk.claims.Every() {
+		if waited := now.Sub(d.EnqueuedAt); d.counted > 1 || waited > wk.claims.Term()/3 || waited < -wk.claims.Every() {
 			wk.claims.request(d.lease, now)
 		}
 	}
