@@ -31,7 +31,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Late:      {"152", oracle.OneClaim},
 	Arrival:   {"20630", oracle.OneClaim},
 	Look:      {"1707", oracle.AcceptedOnce},
-	Stamps:    {"1265", oracle.Stamped},
+	Stamps:    {"1860", oracle.Stamped},
 	Opened:    {"9662768", oracle.Storage},
 	R13:       {"1", oracle.Moved},
 	Moved:     {"2", oracle.Moved},
