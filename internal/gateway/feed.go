@@ -255,6 +255,8 @@ func (f *feed) pass(position uint64) {
 func (f *feed) beat(end func()) (stop func()) {
 	var timer *time.Timer
 	stopped := false
+	f.mu.Lock() // the first beat may come before the timer is known
+	defer f.mu.Unlock()
 	timer = time.AfterFunc(f.s.beatEvery, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
