@@ -29,7 +29,7 @@ type acknowledgedIntent struct {
 func (a *acknowledged) put(seq uint64, at time.Time, on link) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.on != on {
+	if a.on != on || a.seqs == nil {
 		a.on, a.intents, a.seqs = on, nil, make(map[uint64]bool)
 	}
 	if len(a.intents) < maxAcknowledged {

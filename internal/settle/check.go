@@ -97,7 +97,7 @@ func (wk *Worker) passed(ctx context.Context, d *Delivery) (bool, error) {
 
 // errUsedAgain means that the record names a later message than the intent's, although the intent
 // is stored: the stream lost its end, and gives its sequences again.
-var errUsedAgain = errors.New("the stream of intents gives sequences again, so nobody can tell whether this intent was settled; publish the order under a new submission if it is still wanted, and cancel this one: orderpost cancel")
+var errUsedAgain = errors.New("the stream of intents gives sequences again, so nobody can tell whether this intent was settled; publish the order under a new submission if it is still wanted, and cancel this one: orderpost enqueue cancel ORDER_NO")
 
 // stillStored asks the leader whether a delivery's intent is still in the stream. While
 // it is, no later intent of the order_no can be.

@@ -82,7 +82,7 @@ func TestR6AnIntentWithASequenceThatIsUsedAgainIsHeld(t *testing.T) {
 			require.Equal(t, settle.WorkNone, d.Work)
 			err := q.Worker.GiveUp(t.Context(), d)
 			require.ErrorContains(t, err, "message 1")
-			require.ErrorContains(t, err, "orderpost cancel")
+			require.ErrorContains(t, err, "orderpost enqueue cancel ORDER_NO")
 			m, err := q.Ledger.ExportStore().Intent(t.Context(), "A-1")
 			require.NoError(t, err)
 			require.NotNil(t, m)
