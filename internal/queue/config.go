@@ -48,6 +48,8 @@ type Config struct {
 	// about another worker's open attempt note (R2). Redelivered orders wait at
 	// least that long after a reconnect (R7).
 	AttemptTimeout time.Duration `env:"-"`
+	// LongestDelay bounds the delay of an order before its next submission (R9).
+	LongestDelay time.Duration `env:"-"`
 	// Worker says that this program handles the queue. Streams and consumer are
 	// then updated to its settings.
 	Worker bool `env:"-"`
@@ -69,7 +71,7 @@ func DefaultConfig() Config {
 		ConnectTimeout: 10 * time.Second,
 		Replicas:       1,
 		AckWait:        30 * time.Second, ResultRetention: 720 * time.Hour,
-		MaxIntents: -1, MaxBytes: -1, AttemptTimeout: 30 * time.Second,
+		MaxIntents: -1, MaxBytes: -1, AttemptTimeout: 30 * time.Second, LongestDelay: 5 * time.Minute,
 	}
 }
 

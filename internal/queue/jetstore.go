@@ -302,6 +302,10 @@ func (s jetStore) Extend(reply, answer string) error {
 	return s.q.Conn.nc.PublishRequest(reply, answer, progressAck)
 }
 
+func (s jetStore) ExtendIntent(seq uint64) error {
+	return s.q.Conn.nc.Publish(fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.0.0", s.q.Conn.n.intents, s.q.Conn.n.consumer, seq), progressAck)
+}
+
 // AckFloor returns the highest sequence up to which the broker counts every
 // intent as acknowledged and delivers none again. It returns 0 if there is no consumer: a
 // new one delivers everything.

@@ -31,6 +31,7 @@ type Queue struct {
 	Worker   *settle.Worker
 	Claims   *settle.Claims
 	Trimmer  *settle.Trimmer
+	Overdue  *settle.Overdue
 	Mover    *settle.Mover
 	Operator *settle.Operator
 
@@ -69,12 +70,12 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	q.store, q.bucket = jetStore{q}, &Bucket{conn: cn, reader: rd, silentTerm: silentTerm}
 	q.Topology = &Topology{conn: cn, reader: rd, bucket: q.bucket}
 	q.Census = &Census{conn: cn, reader: rd, topology: q.Topology}
-	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: cn.n.newPre, WaitingSubjects: cn.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
+	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: cn.n.newPre, WaitingSubjects: cn.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, LongestDelay: cfg.LongestDelay, Log: log}
 	if cn.patient() {
 		protocol.Patience = patience{cn}
 	}
 	p := settle.New(protocol, q.store, settle.RealTime())
-	q.Ledger, q.Producer, q.Worker, q.Claims, q.Trimmer, q.Mover, q.Operator = p.Ledger, p.Producer, p.Worker, p.Claims, p.Trimmer, p.Mover, p.Operator
+	q.Ledger, q.Producer, q.Worker, q.Claims, q.Trimmer, q.Overdue, q.Mover, q.Operator = p.Ledger, p.Producer, p.Worker, p.Claims, p.Trimmer, p.Overdue, p.Mover, p.Operator
 	cn.worker = q.Worker // before connect: the connection's handlers use it
 	if err := cn.connect(ctx, opts); err != nil {
 		return nil, err

@@ -194,10 +194,13 @@ func (wk *Worker) classify(d *Delivery, now time.Time) Work {
 		switch {
 		case wk.overtaken(d):
 			return WorkNone
-		case last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(wk.ledger.cfg.AttemptTimeout)):
-			return WorkClaimed
-		case now.Before(last.NotBefore) && wk.withdrawn(d, d.History) == nil:
-			return WorkNotYet
+		case last.Note != order.NoteAttempt && wk.withdrawn(d, d.History) != nil:
+		default:
+			if d.wait = wk.waitLeft(d, now); d.wait > 0 && last.Note == order.NoteAttempt {
+				return WorkClaimed
+			} else if d.wait > 0 {
+				return WorkNotYet
+			}
 		}
 	case order.AcceptedBefore:
 		if admission.Bodies == order.SameBody {
@@ -232,11 +235,11 @@ func (wk *Worker) classifyUnsettled(d *Delivery, now time.Time) Work {
 		return WorkSuspect
 	case d.Invalid != nil:
 		return WorkInvalid
-	case now.Before(d.Intent.NotBefore):
-		return WorkNotYet
-	default:
-		return WorkSubmit
 	}
+	if d.wait = d.Intent.NotBefore.Sub(now); d.wait > 0 {
+		return WorkNotYet
+	}
+	return WorkSubmit
 }
 
 // openNote reports whether the last word is a note of this kind about this

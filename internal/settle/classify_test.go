@@ -21,7 +21,7 @@ func known(t *testing.T, last *order.Record, invalid error) *Delivery {
 // The table of R2 and R6: the record against the delivered intent.
 func TestR6TheLastWordSaysWhatIsToBeDone(t *testing.T) {
 	now := time.Now()
-	w := &Worker{ledger: &Ledger{cfg: Config{AttemptTimeout: time.Minute}}}
+	w := &Worker{ledger: &Ledger{cfg: Config{AttemptTimeout: time.Minute, LongestDelay: time.Minute}}}
 	mine := known(t, nil, nil).Order.BodyHash()
 	broken := errors.New("not JSON")
 	outcome := func(o order.Outcome, id, hash string, change ...func(*order.Record)) *order.Record {

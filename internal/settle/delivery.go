@@ -40,6 +40,7 @@ type Delivery struct {
 	serverID  string        // of the broker that delivered
 	marked    bool          // that broker confirmed a high-water mark that covers this delivery
 	looked    time.Time     // when Last was asked for or written
+	wait      time.Duration // until the intent may be submitted (WorkNotYet, WorkClaimed)
 	doubted   *order.Record // in doubt about another intent's body; nil = none is, or this one's may be, too
 
 	cancelledBy string // who withdrew the intent; "" = nobody, as far as this delivery has looked
@@ -69,16 +70,6 @@ func (d *Delivery) Redelivered() bool { return d.CountLost || d.Delivered > 1 }
 // later one knows of it: from the broker's count, or from the mark if that is lost.
 func (d *Delivery) provenFirst() bool {
 	return d.Last.Record == nil && !d.Redelivered() && d.marked
-}
-
-// notBefore returns when the intent may be submitted: its producer's time, or the
-// end of the delay before its next attempt.
-func (d *Delivery) notBefore() time.Time {
-	at := d.Intent.NotBefore
-	if last := d.Last.Record; last != nil && last.IntentID == d.Intent.ID && last.NotBefore.After(at) {
-		at = last.NotBefore
-	}
-	return at
 }
 
 // waited reports whether the intent came out of the waiting room.

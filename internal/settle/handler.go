@@ -139,9 +139,9 @@ func (j *job) run() {
 		j.worker.ledger.log.Warn().Str("order_no", d.OrderNo()).Stringer("work", d.Work).Msg("intent not submitted; see its dead letter")
 		j.settleUnsent(j.worker.Refuse)
 	case WorkNotYet:
-		j.handBack(d.notBefore())
+		j.handBack(d.wait)
 	case WorkClaimed:
-		j.handBack(d.Last.Record.LastAttemptAt.Add(j.worker.ledger.cfg.AttemptTimeout + time.Second))
+		j.handBack(d.wait + time.Second)
 	case WorkInvalid:
 		j.invalid()
 	case WorkSuspect:
@@ -226,10 +226,8 @@ func (j *job) settleUnsent(settle func(context.Context, *Delivery) (Entry, error
 }
 
 // handBack gives back a delivery that came early.
-func (j *job) handBack(until time.Time) {
-	j.write(func(ctx context.Context, d *Delivery) error {
-		return j.worker.HandBack(ctx, d, until.Sub(j.worker.ledger.time.Now()))
-	})
+func (j *job) handBack(wait time.Duration) {
+	j.write(func(ctx context.Context, d *Delivery) error { return j.worker.HandBack(ctx, d, wait) })
 }
 
 // invalid settles an intent that can never be sent.

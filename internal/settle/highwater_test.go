@@ -12,10 +12,12 @@ import (
 	"orderpost/internal/settle"
 )
 
-// forgetCounts resets the broker's delivery counts, as a SIGKILL does.
+// forgetCounts starts the broker again, without its delivery counts, as after a SIGKILL.
 func forgetCounts(t *testing.T, s *queuetest.Broker) {
 	t.Helper()
 	require.NoError(t, s.JetStream(t).DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	s.Stop()
+	s.Restart(t)
 }
 
 // R3: after a SIGKILL of the broker, every intent comes back as a first

@@ -154,14 +154,17 @@ func (c *Claims) Align(ackWait time.Duration) (former time.Duration) {
 }
 
 // Term returns how long a claim lasts without an answer from the broker.
-func (c *Claims) Term() time.Duration { a := c.ackWait.Load(); return time.Duration(a - a/10) }
+func (c *Claims) Term() time.Duration { a := c.AckWait(); return a - a/10 }
+
+// AckWait returns how long the broker waits for a silent worker.
+func (c *Claims) AckWait() time.Duration { return time.Duration(c.ackWait.Load()) }
 
 // Lost returns how many claims ended before their orders were finished.
 func (c *Claims) Lost() uint64 { return c.lost.Load() }
 
 // Every returns the time between two calls of Extend. It also bounds how late the end of a
 // claim is noticed. The margin of a claim covers that.
-func (c *Claims) Every() time.Duration { return time.Duration(c.ackWait.Load() / 20) }
+func (c *Claims) Every() time.Duration { return c.AckWait() / 20 }
 
 // claim returns a lease that runs since the given time. If this worker already
 // holds a claim on the message, the broker took the message away: a former
@@ -194,6 +197,13 @@ func (c *Claims) forget(l *Lease) {
 		delete(c.bySeq, l.seq)
 	}
 	c.mu.Unlock()
+}
+
+// holds reports whether this process has a claim on a message, by its sequence.
+func (c *Claims) holds(seq uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bySeq[seq] != nil
 }
 
 // all returns all claims in the order in which they were made.

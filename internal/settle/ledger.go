@@ -22,6 +22,9 @@ type Config struct {
 	// about another worker's open attempt note (R2). Redelivered orders wait at
 	// least that long after a reconnect (R7).
 	AttemptTimeout time.Duration
+	// LongestDelay bounds the delay of an order before its next submission. No delay lasts longer, whatever a
+	// clock says (R9).
+	LongestDelay time.Duration
 	// ProveAtOnce is how many intents a trim looks at before it removes those that are
 	// settled (R14); 0 = ReadBatch.
 	ProveAtOnce int

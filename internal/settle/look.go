@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -44,15 +45,17 @@ func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
 	return nil
 }
 
-// overtaken reports whether the record names a later delivery of d's intent. In a cluster
-// the next leader of the consumer gave the message to that one, which may be posting. d
-// has nothing to explain, post or give back (R7).
+// overtaken reports whether the record names a later delivery of d's intent, which may be posting. d
+// has nothing to explain, post or give back (R7). In a cluster the next leader of the consumer gave the
+// message away; elsewhere a broker whose clock was set ahead. One that was killed may count from one
+// again, and a note tells from which run it is.
 //
 // A consumer that was made anew counts from one. Then only an open note stops a delivery
 // whose count was lost, and the next deliveries wait until they are counted further.
 func (wk *Worker) overtaken(d *Delivery) bool {
 	last := d.Last.Record
-	return last != nil && last.IntentID == d.Intent.ID && d.counted <= last.Delivered && (last.Open() || !d.CountLost) && wk.ledger.store.Replicated()
+	return last != nil && last.IntentID == d.Intent.ID && d.counted <= last.Delivered && (last.Open() || !d.CountLost) &&
+		(wk.ledger.store.Replicated() || strings.HasPrefix(last.DeliveryID, runOf(d.serverID)))
 }
 
 // looks is how often Fence looks at most. A process that was frozen while it looked got

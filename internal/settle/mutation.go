@@ -63,6 +63,11 @@ const (
 	// NoNoteWithReplicas: under park, a first delivery is posted without a note although
 	// there are replicas (R2).
 	NoNoteWithReplicas
+	// LeaveOverdue: nobody asks for a delivery whose time the broker put into the future (R9).
+	LeaveOverdue
+	// WaitByClock: a delay, or another's attempt, ends when the reader's clock says so, however
+	// long that takes (R9).
+	WaitByClock
 	// NoSecondLook: the record is not read again before an attempt (R7).
 	NoSecondLook
 )

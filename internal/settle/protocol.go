@@ -17,6 +17,8 @@ type Protocol struct {
 	Claims *Claims
 	// Trimmer keeps the log of intents short.
 	Trimmer *Trimmer
+	// Overdue finds deliveries that wait for a clock.
+	Overdue *Overdue
 	// Mover takes intents out of the waiting room.
 	Mover *Mover
 	// Operator carries out what persons say.
@@ -36,6 +38,7 @@ func New(cfg Config, store Store, runtime Runtime) Protocol {
 		Ledger: ledger, Producer: producer, Claims: claims,
 		Worker:   &Worker{ledger: ledger, claims: claims, acked: acked, highWater: newHighWater(ledger)},
 		Trimmer:  &Trimmer{ledger: ledger, claims: claims, acked: acked},
+		Overdue:  &Overdue{ledger: ledger, claims: claims},
 		Mover:    &Mover{ledger: ledger},
 		Operator: &Operator{ledger, producer},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -79,9 +80,15 @@ func (d *Delivery) overtakenBy(stored *order.Record) bool {
 	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && d.After(stored.Position, d.Birth)
 }
 
-// deliveryIDLength is the length of a delivery's ID: enough for the deliveries of
-// one order_no.
-const deliveryIDLength = 12
+// newDeliveryID returns an ID for a delivery, which names the run of the broker that delivered.
+func newDeliveryID(serverID string) string { return runOf(serverID) + newWriteID()[:8] }
+
+// runOf names a run of the broker, as far as the deliveries of one order_no must be told apart.
+func runOf(serverID string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(serverID))
+	return fmt.Sprintf("%08x", h.Sum32())[:5]
+}
 
 // record returns the record of a submission's end.
 func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *order.Record {
@@ -117,7 +124,7 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 	}
 	if rec.Note != order.NoteNone {
 		if d.id == "" {
-			d.id = newWriteID()[:deliveryIDLength]
+			d.id = newDeliveryID(d.serverID)
 		}
 		rec.DeliveryID = d.id
 	}

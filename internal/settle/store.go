@@ -84,6 +84,9 @@ type Store interface {
 	HighWaterMark(ctx context.Context, key string) (m HighWaterMark, seq uint64, err error)
 	PutHighWaterMark(ctx context.Context, key string, m HighWaterMark, expect uint64) (uint64, error)
 
+	// ExtendIntent asks for more time for a delivery that anybody may hold, by the intent's sequence.
+	// The broker does not answer. It counts the ack wait from then, also where a delay ran.
+	ExtendIntent(seq uint64) error
 	// Extend asks the broker for more time for a claim. The broker answers to
 	// the subject answer, or not at all.
 	Extend(reply, answer string) error

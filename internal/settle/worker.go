@@ -13,6 +13,7 @@ type Worker struct {
 	claims    *Claims
 	acked     *acknowledged
 	highWater *highWater
+	waits     waits
 
 	reconnected atomic.Pointer[time.Time] // time of the last reconnect; nil = never
 }

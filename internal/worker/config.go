@@ -59,7 +59,7 @@ func (c Config) Normalize() Config {
 	}
 	c.Queue.Name, c.Queue.Worker, c.Queue.Present = c.Name, true, fleet.Present
 	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts
-	c.Queue.AttemptTimeout = c.Submit.RequestTimeout
+	c.Queue.AttemptTimeout, c.Queue.LongestDelay = c.Submit.RequestTimeout, c.Submit.RetryDelayMax
 	return c
 }
 

@@ -42,6 +42,12 @@ func (p *Pool) trim(ctx context.Context) {
 	if err == nil {
 		err = p.Queue.Trimmer.TrimSingly(ctx)
 	}
+	if err == nil && p.Trims() {
+		var asked int
+		if asked, err = p.Queue.Overdue.Look(ctx); asked > 0 {
+			p.Log.Info().Int("orders", asked).Msg("asked the broker to deliver again what it gave out, and nobody settled or gave back, for longer than any delay lasts")
+		}
+	}
 	if err != nil && ctx.Err() == nil {
 		p.Log.Debug().Err(err).Msg("settled intents are not removed yet; will retry")
 	}

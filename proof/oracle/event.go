@@ -43,6 +43,8 @@ const (
 	// ByLeader: the next leader of the workers' consumer knew of an earlier time than
 	// its owner did.
 	ByLeader = "the consumer has another leader"
+	// ByClock: the clock of that leader was set ahead.
+	ByClock = "the broker's clock was set"
 	// PassedOver: the broker counted an intent as acknowledged whose delivery it forgot.
 	PassedOver = "the broker passed over it"
 	// ByItself: a program ended because it was done.

@@ -81,7 +81,7 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 		o.Counts.BothClocks++
 		return
 	}
-	if own.why == ByLeader || o.settings.Outside && o.settings.Replicated { // nobody told the former owner
+	if own.untold() || o.settings.Outside && o.settings.Replicated { // nobody told the former owner
 		if r := c.succeeded(a.claim, a.signed); r != nil && r.rec.Outcome() == order.OutcomeAccepted {
 			a.unaware = true // which checkRecord finds
 			return
@@ -89,7 +89,7 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 			o.find(OneClaim, c.orderNo, []int{own.line, r.line}, "%s posts, though %s, and the next owner wrote the record at %s", a.process, own.why, r.at)
 			return
 		}
-		if !own.asked && own.waited > Moment(o.settings.AckWait/3) && !o.process(a.process).behindAtArrival(own.at, a.signed) && !o.settings.Outside {
+		if own.why == ByLeader && !own.asked && own.waited > Moment(o.settings.AckWait/3) && !o.process(a.process).behindAtArrival(own.at, a.signed) && !o.settings.Outside {
 			o.find(OneClaim, c.orderNo, []int{own.line}, "%s posts, though %s, which did not know of the delivery: nobody asked for more time", a.process, own.why)
 			return
 		}

@@ -128,9 +128,12 @@ func (o *Oracle) unaware(c *course, e *Event) bool {
 		return true
 	}
 	own := o.claims[e.Claim]
-	// or a former owner returned the message, or the consumer's leader changed
-	return own != nil && (own.taken || own.why == ByLeader || o.bothWrong(e.Process, own.at))
+	// or a former owner returned the message, or the consumer's leader or its clock changed
+	return own != nil && (own.taken || own.untold() || o.bothWrong(e.Process, own.at))
 }
+
+// untold reports whether the broker ended a claim that by its owner's clocks still ran, and told nobody.
+func (c *claim) untold() bool { return c.why == ByLeader || c.why == ByClock }
 
 // checkTransition checks that an outcome changes only for an allowed reason.
 func (o *Oracle) checkTransition(c *course, before *observed, e *Event) {

@@ -34,6 +34,7 @@ type broker struct {
 	changeAfter int                              // so many more writes to the results, then their leader stops
 	server      int                              // that leads the streams
 	ahead       [followerCount + 1]time.Duration // by how much the servers' clocks are
+	consumerOn  int                              // the server that leads the workers' consumer
 	waiting     *waitingRoom
 
 	// the consumer
@@ -79,8 +80,11 @@ type handed struct {
 	claim  int // the delivery that holds the message; 0 = it waits for redelivery
 	serial int // number of its deadline
 	// since is when the ack wait began: at the delivery, at a request for more time, or
-	// when the former one ended.
+	// when the former one ended. It is a time of the wall clock of the consumer's leader, as the others are.
 	since time.Duration
+	// due is when the ack wait, or a delay, is over; none while it is.
+	due time.Duration
+	why string // what is said of its end
 	// replicated is when the message was delivered or its claim extended, as far as the
 	// next leader of the consumer knows.
 	replicated time.Duration
@@ -235,7 +239,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 		b.pending[seq] = p
 	}
 	in := b.intents[seq]
-	p.replicated = in.at // consumer.go
+	p.replicated = in.msg.Time.Sub(epoch) // consumer.go
 	p.count++
 	b.w.claims++
 	p.claim = b.w.claims
@@ -249,28 +253,8 @@ func (b *broker) deliver(h *host) settle.Arrival {
 
 // deadline restarts the ack wait of a message.
 func (b *broker) deadline(seq uint64, p *handed) {
-	p.since = b.w.e.at
-	b.expire(seq, p, b.w.e.at+b.w.cfg.AckWait, oracle.ByTime)
-}
-
-// expire ends the claim on a message at a time, unless the message gets another
-// deadline before.
-func (b *broker) expire(seq uint64, p *handed, at time.Duration, why string) {
-	p.serial++
-	serial, life := p.serial, b.life
-	b.w.e.after(at-b.w.e.at, func() {
-		if b.life != life || b.pending[seq] != p || p.serial != serial {
-			return
-		}
-		if p.claim != 0 {
-			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s: %s", b.w.cfg.AckWait, why)
-			b.w.witness.released(p.claim, why)
-			p.claim = 0
-		}
-		p.since = b.w.e.at
-		b.again = append(b.again, seq)
-		b.serve()
-	})
+	p.since = b.wall()
+	b.expire(seq, p, 0, p.since+b.w.cfg.AckWait, oracle.ByTime)
 }
 
 // nak returns a message in the name of claim by. paused says that the sender was
@@ -288,15 +272,15 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	b.w.witness.handedBack(p.claim, by, paused)
 	p.claim = 0
 	if delay > 0 {
-		p.replicated = b.w.e.at - b.w.cfg.AckWait + delay
+		p.replicated = b.wall() - b.w.cfg.AckWait + delay
+		b.expire(seq, p, 0, b.wall()+delay, oracle.ByTime)
+		return
 	}
 	p.serial++
+	p.due = none
 	serial, life := p.serial, b.life
-	b.w.e.after(delay, func() {
+	b.w.e.after(0, func() {
 		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim == 0 && !slices.Contains(b.again, seq) {
-			if delay > 0 {
-				p.since = b.w.e.at
-			}
 			b.again = append(b.again, seq)
 			b.serve()
 		}
@@ -309,8 +293,8 @@ func (b *broker) extend(seq uint64) (answered bool) {
 	if !b.leadsConsumer() {
 		return b.stopping(0.7)
 	}
-	if p := b.pending[seq]; p != nil && p.claim != 0 {
-		p.replicated = b.w.e.at
+	if p := b.pending[seq]; p != nil && p.due != none {
+		p.replicated = b.wall()
 		b.deadline(seq, p)
 	}
 	return true

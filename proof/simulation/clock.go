@@ -85,11 +85,14 @@ func (h *host) suspend(d time.Duration) {
 	h.w.witness.tell(oracle.Event{Kind: oracle.Suspended, Process: h.run, Until: oracle.Moment(h.frozen)})
 }
 
-// drawJump draws how far a clock jumps: within a claim, or by an hour.
+// drawJump draws how far a clock jumps: within a claim, by an hour, or by years.
 func (w *world) drawJump() time.Duration {
 	d := w.e.between(time.Second, 2*w.cfg.AckWait)
 	if w.e.chance(0.2) {
 		d = w.e.between(time.Minute, time.Hour)
+		if w.cfg.BrokerClocks > 0 && w.e.chance(0.5) { // schedules without came first
+			d *= 10_000
+		}
 	}
 	if w.e.chance(0.5) {
 		return -d

@@ -29,6 +29,7 @@ func (b *broker) changeConsumer(c change) {
 	b.pulls = nil // the next leader does not know them
 	for _, p := range b.pending {
 		p.serial++ // the timers end with the leader
+		p.due = none
 	}
 	e.trace.say(e, "broker", "consumer's leader", "", "stops within %s; the next one leads %s later", c.stops, c.silent)
 	e.after(c.stops+c.silent, func() {
@@ -53,10 +54,10 @@ func (b *broker) leadConsumer() {
 	e, wait := b.w.e, b.w.cfg.AckWait
 	e.trace.say(e, "broker", "consumer's leader", "", "is another server")
 	check := e.at + min(wait, e.between(500*time.Millisecond, 1500*time.Millisecond))
-	b.again = nil
+	b.again, b.consumerOn = nil, int(mix(e.schedule.Seed^mix(uint64(e.at)+1))%uint64(len(b.ahead))) // it draws nothing from the streams
 	for _, seq := range sortedKeys(b.pending) {
 		p := b.pending[seq]
-		b.expire(seq, p, max(check, p.replicated+wait), oracle.ByLeader)
+		b.expire(seq, p, check, p.replicated+wait, oracle.ByLeader)
 	}
 	b.serve()
 }

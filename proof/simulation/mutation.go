@@ -95,9 +95,13 @@ const (
 	// Trust: a trim takes what the consumer counts as acknowledged, and reads no record (a part of
 	// R14).
 	Trust
+	// Overdue: nobody asks for a delivery whose time a broker's clock put into the future (a part of R9).
+	Overdue
+	// Delays: a worker waits as long as its clock says for a time that another clock wrote (a part of R9).
+	Delays
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time", "trust"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time", "trust", "overdue", "delays"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -123,7 +127,9 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"under park, a first delivery is posted without a note, with replicas, too",
 	"a trim leaves the letter of an accepted order whose delivery the broker forgot",
 	"of two copies of an order's intents, the one with the earlier time counts as the older one",
-	"a trim takes what the consumer counts as acknowledged, and reads no record"}
+	"a trim takes what the consumer counts as acknowledged, and reads no record",
+	"nobody asks for a delivery whose time a broker's clock put into the future",
+	"a worker waits as long as its clock says for a time that another clock wrote"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -138,7 +144,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Time, Trust)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Time, Trust, Overdue, Delays)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -186,6 +192,10 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.TrimOneTooMany
 	case Trust:
 		return settle.TrustFloor
+	case Overdue:
+		return settle.LeaveOverdue
+	case Delays:
+		return settle.WaitByClock
 	case Certain:
 		return settle.TrimDelivered
 	case Withdrawn:

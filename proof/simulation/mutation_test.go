@@ -42,6 +42,8 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Withdrawn: {"101", oracle.Cancelled},
 	Leftover:  {"640501", oracle.Letters},
 	Trust:     {"10", oracle.OneOutcome},
+	Overdue:   {"15", oracle.Settled},
+	Delays:    {"197", oracle.Settled},
 	Time:      {"12", oracle.AckLast},
 }
 

@@ -351,6 +351,17 @@ func (s store) askConsumer(effect func()) error {
 	})
 }
 
+func (s store) ExtendIntent(seq uint64) error {
+	h := s.h
+	if !h.up {
+		return errLink
+	}
+	if !h.cut && !(h.faulty && s.w.drawLoss() != lossNone) {
+		h.send(func() { s.w.broker.extend(seq) })
+	}
+	return nil
+}
+
 // Extend sends a request to extend a claim. The answer arrives unless the connection
 // breaks.
 func (s store) Extend(reply, answer string) error {

@@ -39,6 +39,17 @@ func (k *worker) trim() {
 	}
 }
 
+// askAgain models the pool's looks for overdue deliveries, without its lease. Without a wrong clock of
+// the broker there are none.
+func (k *worker) askAgain() {
+	for {
+		k.e.nap(k.w.cfg.DelayMax)
+		if asked, err := k.q.Overdue.Look(context.Background()); asked > 0 || err != nil {
+			k.e.trace.say(k.e, k.name, "overdue", "", "asked for %d: %v", asked, err)
+		}
+	}
+}
+
 // wakeTrimmers wakes the workers that have nothing to trim. It draws nothing.
 func (b *broker) wakeTrimmers() {
 	for _, i := range b.trimmers {
@@ -60,7 +71,7 @@ func (b *broker) loseAcks(m memory) {
 		b.w.witness.stored(b.intents[seq])
 		if delivered {
 			b.w.claims++
-			p := &handed{count: 1, claim: b.w.claims, replicated: b.w.e.at}
+			p := &handed{count: 1, claim: b.w.claims, replicated: b.wall()}
 			b.pending[seq] = p
 			b.w.witness.owned(b.intents[seq], p.claim, p.count)
 			b.deadline(seq, p)
@@ -155,7 +166,7 @@ func (s store) PurgeIntents(_ context.Context, upTo uint64) error {
 func (b *broker) forgetAgain() {
 	for _, seq := range b.again {
 		if p := b.pending[seq]; p != nil {
-			b.expire(seq, p, max(b.w.e.at, p.since+b.w.cfg.AckWait), oracle.ByTime)
+			b.expire(seq, p, b.w.e.at, p.since+b.w.cfg.AckWait, oracle.ByTime)
 		}
 	}
 	b.again = nil

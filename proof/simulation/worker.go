@@ -53,6 +53,9 @@ func (w *world) startWorker(i int) *worker {
 	if w.trims() {
 		w.e.spawn(k.host, func(*proc) { k.trim() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 0))
 	}
+	if w.cfg.BrokerClocks > 0 && w.mutation != Delays { // it would ask for ever
+		w.e.spawn(k.host, func(*proc) { k.askAgain() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 1))
+	}
 	return k
 }
 

@@ -95,7 +95,7 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if m != None && m != Trust {
 		w.cfg.FloorMoves = 0
 	}
-	if m != None && m != Time {
+	if m != None && m != Time && m != Overdue && m != Delays {
 		w.cfg.BrokerClocks = 0 // likewise
 	}
 	w.broker, w.api = newBroker(w), newAPI(w)
@@ -106,7 +106,7 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if waits(s, m) {
 		w.cfg.openWaitingRoom(w.e)
 	}
-	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, ProveAtOnce: 2, Log: zerolog.Nop()}
+	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, LongestDelay: w.cfg.DelayMax, ProveAtOnce: 2, Log: zerolog.Nop()}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
 	w.trouble()

@@ -68,6 +68,7 @@ func Promises() []Promise {
 		{"a returned intent comes again", nakReturns},
 		{"a purge holds up what is to come again", purgeForgetsAgain},
 		{"an intent comes again after the delay", nakDelays},
+		{"a request for more time ends a delay", extendIntentEndsADelay},
 		{"an intent that nobody acknowledges comes again", ackWaitEnds},
 		{"an extended claim lasts longer", extendLasts},
 		{"a former owner's answers count", formerOwnersCount},

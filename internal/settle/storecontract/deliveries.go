@@ -166,6 +166,17 @@ func nakDelays(t require.TestingT, b *Broker) {
 	requireNotBefore(t, b, since, b.AckWait/2)
 }
 
+// extendIntentEndsADelay: whatever time the broker gave a delivery, a request for more time replaces it.
+func extendIntentEndsADelay(t require.TestingT, b *Broker) {
+	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	require.NoError(t, next(t, b, seq, 1).Answer.NakWithDelay(100*b.AckWait))
+	since := b.Now()
+	require.Empty(t, b.Pull(1, b.AckWait/4)) // the NAK has arrived
+	require.NoError(t, b.Store.ExtendIntent(seq))
+	next(t, b, seq, 2)
+	requireNotBefore(t, b, since, b.AckWait)
+}
+
 func ackWaitEnds(t require.TestingT, b *Broker) {
 	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
 	since := b.Now()
