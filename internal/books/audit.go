@@ -30,19 +30,15 @@ type AuditResult struct {
 	// stored. Workers remove them in groups, a moment after the acknowledgement
 	// (R14). After a crash before that, their next delivery acknowledges them.
 	Unacked uint64 `json:"unacked"`
-	// Expired is the number of intents whose outcome is not kept any more. An
-	// audit cannot tell them from intents that were removed by hand. It counts
-	// them only if the results stream is older than the retention.
-	Expired uint64 `json:"expired"`
+	// Forgotten is the number of intents whose outcome is not kept any more, as
+	// the worker that forgot them counted.
+	Forgotten uint64 `json:"forgotten"`
 	// Outcomes counts the last words by outcome, "retrying" for notes.
 	Outcomes map[string]uint64 `json:"outcomes"`
 	Letters  uint64            `json:"dead_letters"`
 	// Conflicts counts the letters of intents whose order_no had been accepted
 	// with another body.
 	Conflicts uint64 `json:"conflicts"`
-	// Orphans counts the letters that are older than the retention and whose
-	// result is gone (docs/decisions.md, 10).
-	Orphans uint64 `json:"orphans"`
 	// Moving counts the orders for which several intents were settled while the
 	// audit read them. It is not known how many of those intents belong to its sum.
 	Moving uint64 `json:"moving"`
@@ -63,7 +59,7 @@ type Offender struct {
 
 // Balanced says whether every intent is accounted for and the streams agree.
 func (a *AuditResult) Balanced() bool {
-	return a.OffenderCount == 0 && a.Settled+a.Pending+a.Expired == a.Intents
+	return a.OffenderCount == 0 && a.Settled+a.Pending+a.Forgotten == a.Intents
 }
 
 // Unsure says whether the sum does not fit, and the only reason may be that
@@ -91,9 +87,8 @@ const (
 )
 
 // Audit reads the intents, results and dead letters, also while orders flow. It remembers about 8
-// bytes for each result and each pending intent. Results older than the retention
-// are gone, so in an installation older than that the sum proves less; Audit
-// still finds the contradictions.
+// bytes for each result and each pending intent. Of results older than the retention it knows
+// how many intents they settled.
 func Audit(ctx context.Context, q *queue.Queue) (*AuditResult, error) {
 	return AuditAndTell(ctx, q, nil)
 }
@@ -109,12 +104,8 @@ type AuditProgress struct {
 // AuditAndTell is Audit, and calls tell after each page (nil = nobody wants to
 // know).
 func AuditAndTell(ctx context.Context, q *queue.Queue, tell func(AuditProgress)) (*AuditResult, error) {
-	return audit(ctx, q, q.ResultRetention(), tell)
-}
-
-func audit(ctx context.Context, q *queue.Queue, retention time.Duration, tell func(AuditProgress)) (*AuditResult, error) {
 	for look := 1; ; look++ {
-		l := newAuditor(q, retention)
+		l := newAuditor(q)
 		l.progress.Look, l.tell = look, tell
 		if err := l.look(ctx); err != nil {
 			return nil, err

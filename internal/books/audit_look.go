@@ -3,7 +3,6 @@ package books
 import (
 	"context"
 	"hash/maphash"
-	"time"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -18,10 +17,9 @@ import (
 // that changed: what was read of those is left out, and they are read once more,
 // one by one.
 type auditor struct {
-	q         *queue.Queue
-	a         *AuditResult
-	retention time.Duration // the shortest that is known of
-	seed      maphash.Seed
+	q    *queue.Queue
+	a    *AuditResult
+	seed maphash.Seed
 
 	lastResult, lastIntent uint64
 	birth                  int64 // of the intents stream
@@ -33,20 +31,22 @@ type auditor struct {
 	odd     map[string]uint64 // intents whose subject does not follow from their token
 	changed map[uint64]string // tokens by key
 
+	forgetting bool // results were forgotten while they were read
+
 	suspects []string // tokens
 
 	progress AuditProgress
 	tell     func(AuditProgress) // nil = nobody wants to know
 }
 
-func newAuditor(q *queue.Queue, retention time.Duration) *auditor {
-	return &auditor{q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, retention: retention, seed: maphash.MakeSeed(),
+func newAuditor(q *queue.Queue) *auditor {
+	return &auditor{q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, seed: maphash.MakeSeed(),
 		large: make(map[uint64]uint64), odd: make(map[string]uint64), changed: make(map[uint64]string)}
 }
 
 // look reads everything once.
 func (l *auditor) look(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{l.begin, l.readResults, l.readIntents, l.readLetters, l.readChanges, l.sum, l.confirm, l.explainByExpiry} {
+	for _, step := range []func(context.Context) error{l.begin, l.readResults, l.readIntents, l.readLetters, l.readChanges, l.sum, l.confirm, l.confirmForgotten} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -55,7 +55,9 @@ func (l *auditor) look(ctx context.Context) error {
 }
 
 // moved says whether orders changed while they were read, or are about to.
-func (l *auditor) moved() bool { return len(l.changed) > 0 || l.a.Pending+l.a.Unacked > 0 }
+func (l *auditor) moved() bool {
+	return l.forgetting || len(l.changed) > 0 || l.a.Pending+l.a.Unacked > 0
+}
 
 // begin takes the end of the results before the end of the intents: every intent
 // that a record up to there has settled was stored up to here.
@@ -73,6 +75,9 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	}
 	for _, gap := range gaps {
 		l.a.offend(gap.Stream, "%s. %s", gap, queue.GapAdvice)
+	}
+	if l.a.Forgotten, err = l.q.Retention.Forgotten(ctx); err != nil {
+		return err
 	}
 	if l.lastResult, err = LastResult(ctx, l.q); err != nil {
 		return err
@@ -169,9 +174,6 @@ func (l *auditor) readResults(ctx context.Context) error {
 			return err
 		}
 		for i, m := range page {
-			if kept := queue.KeptFor(m); kept > 0 { // a worker's retention, which this program need not have
-				l.retention = min(l.retention, kept)
-			}
 			entry, err := queue.DecodeRecord(m)
 			if err != nil {
 				l.a.offend(m.Subject, "%v", err)
@@ -273,8 +275,6 @@ func (l *auditor) readLetters(ctx context.Context) error {
 				a.offend(m.Subject, "%v", err)
 			case letter.Conflict:
 				a.Conflicts++
-			case records[i] == nil && time.Since(m.Time) > l.retention:
-				a.Orphans++
 			case records[i] == nil:
 				l.suspect(letters.Token(m))
 			}
@@ -319,17 +319,11 @@ func (l *auditor) sum(ctx context.Context) error {
 	return l.readAgain(ctx)
 }
 
-// explainByExpiry counts what is missing from the sum as expired, if the results
-// stream is old enough for that.
-func (l *auditor) explainByExpiry(ctx context.Context) error {
-	state, err := l.q.Results().State(ctx)
-	if err != nil {
-		return err
-	}
-	if have := l.a.Settled + l.a.Pending; have < l.a.Intents && time.Since(state.Created) > l.retention {
-		l.a.Expired = l.a.Intents - have
-	}
-	return nil
+// confirmForgotten notes whether results were forgotten while they were read.
+func (l *auditor) confirmForgotten(ctx context.Context) error {
+	now, err := l.q.Retention.Forgotten(ctx)
+	l.forgetting = now != l.a.Forgotten
+	return err
 }
 
 func (a *AuditResult) outcome(o order.Outcome) {

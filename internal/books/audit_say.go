@@ -20,8 +20,8 @@ func (a *AuditResult) AccountOfIntents() []Sum {
 		{a.Settled, "of them are settled"},
 		{a.Pending, "wait or are being worked on"},
 	}
-	if a.Expired > 0 {
-		sums = append(sums, Sum{a.Expired, "are older: their results have expired (or were removed by hand)"})
+	if a.Forgotten > 0 {
+		sums = append(sums, Sum{a.Forgotten, "are older than ORDERPOST_RESULT_RETENTION, and their results are not kept any more"})
 	}
 	if a.Waiting > 0 {
 		sums = append(sums, Sum{a.Waiting, "more wait in the waiting room for their turn or their time"})
@@ -35,7 +35,7 @@ func (a *AuditResult) AccountOfIntents() []Sum {
 // Missing returns how many intents are not accounted for. It is negative if more
 // are accounted for than were stored.
 func (a *AuditResult) Missing() int64 {
-	return int64(a.Intents) - int64(a.Settled) - int64(a.Pending) - int64(a.Expired)
+	return int64(a.Intents) - int64(a.Settled) - int64(a.Pending) - int64(a.Forgotten)
 }
 
 // WhyMissing names the possible causes of a wrong sum.
@@ -43,7 +43,7 @@ func (a *AuditResult) WhyMissing() string {
 	if a.Unsure() {
 		return fmt.Sprintf("%d orders went through several intents meanwhile", a.Moving)
 	}
-	return "removed by hand, counted twice, or expired after a shorter ORDERPOST_RESULT_RETENTION than this program has"
+	return "removed by hand, or counted twice"
 }
 
 // AccountOfOrders returns how many orders have each last word.
@@ -57,11 +57,7 @@ func (a *AuditResult) AccountOfOrders() []Sum {
 
 // AccountOfLetters returns how many dead letters there are.
 func (a *AuditResult) AccountOfLetters() []Sum {
-	sums := []Sum{{a.Letters, fmt.Sprintf("dead letters, %d of them about an order that exists with another body", a.Conflicts)}}
-	if a.Orphans > 0 {
-		sums = append(sums, Sum{a.Orphans, "of them are older than the retention, and their results have expired"})
-	}
-	return sums
+	return []Sum{{a.Letters, fmt.Sprintf("dead letters, %d of them about an order that exists with another body", a.Conflicts)}}
 }
 
 // Unacknowledged says in words what Unacked counts.

@@ -93,7 +93,7 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	deadLetter(t, q, "A-1")
 	later := func(change func()) *AuditResult {
-		l := newAuditor(q, q.ResultRetention())
+		l := newAuditor(q)
 		require.NoError(t, l.begin(t.Context()))
 		require.NoError(t, l.readResults(t.Context()))
 		require.NoError(t, l.readIntents(t.Context()))

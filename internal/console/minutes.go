@@ -106,8 +106,8 @@ func (m *minutes) take(page []*settle.Message, caught time.Time) {
 	for _, msg := range page {
 		m.next = msg.Seq + 1
 		var o order.Outcome
-		if o.UnmarshalText([]byte(msg.Header.Get(settle.HeaderOutcome))) != nil {
-			continue // a note
+		if o.UnmarshalText([]byte(msg.Header.Get(settle.HeaderOutcome))) != nil || queue.Kept(msg) {
+			continue // a note, or a repetition
 		}
 		settled := settledAt(msg)
 		if settled.Before(msg.Time) && !settled.After(caught) {

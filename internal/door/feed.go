@@ -121,7 +121,7 @@ func (f *feed) passAll(page []*entry) error {
 // version cannot read.
 func (f *feed) pass(e *entry) error {
 	f.after = e.msg.Seq
-	if r := e.read(); r.Record != nil {
+	if r := e.read(); r.Record != nil && !queue.Kept(e.msg) {
 		for _, o := range all(r) {
 			if !f.yield(o, nil) {
 				return errStopped

@@ -337,7 +337,7 @@ func TestRolesDoNothingElse(t *testing.T) {
 		{"$JS.API.STREAM.DELETE.ORDERS_WAITING", ""},
 		{"$JS.API.STREAM.PURGE.ORDERS_DEAD", "worker operator"},
 		{"$JS.API.STREAM.PURGE.ORDERS", "worker"},
-		{"$JS.API.STREAM.PURGE.ORDERS_RESULTS", ""},
+		{"$JS.API.STREAM.PURGE.ORDERS_RESULTS", "worker"},
 		{"$JS.API.STREAM.CREATE.ORDERS", "worker"},
 		{"$JS.API.STREAM.CREATE.ELSE", ""},
 		{"$JS.API.STREAM.UPDATE.ORDERS", "worker"},

@@ -105,7 +105,7 @@ func (r *reader) take(ctx context.Context, m *settle.Message) error {
 	if err != nil {
 		r.log.Warn().Err(err).Msg("a result is not told: it cannot be read; look it up with a newer version of this program")
 	}
-	if msg == nil {
+	if msg == nil || queue.Kept(m) {
 		r.window.pass(m.Seq, m.Time)
 		return nil
 	}

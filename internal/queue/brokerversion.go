@@ -17,9 +17,6 @@ const LeastBroker = "2.12.11"
 type BrokerDefect struct {
 	// Issue is the pull request of nats-io/nats-server that mends it.
 	Issue string
-	// Since is the first version that has it; "" = none of those that programs work with
-	// is too old for it.
-	Since string
 	// Fixed lists the first version without it of each minor release that was mended, the
 	// oldest first. Minor releases between them, and before the first, keep it.
 	Fixed []string
@@ -34,21 +31,16 @@ type BrokerDefect struct {
 var BrokerDefects = []BrokerDefect{
 	{Issue: "#8265", Fixed: []string{"2.12.12", "2.14.3"}, Clustered: true,
 		What: "a server whose storage is full skips messages and may lead afterwards, without them"},
-	{Issue: "#8378", Since: "2.14.0", Fixed: []string{"2.14.4"},
-		What: "a result that expires while it is replaced stops all writes to the results until the server is restarted"},
 	{Issue: "#8471", Fixed: []string{"2.14.6", "2.15.0"},
 		What: "a stream that is edited after the server was restarted has another creation time after the next restart, so workers take it for another one and hold the fleet"},
 	{Issue: "#8475", Fixed: []string{"2.14.6", "2.15.0"},
 		What: "a power cut may lose what was acknowledged, because a rewritten file is not synced"},
 	{Issue: "#8629", Fixed: []string{"2.14.8", "2.15.1"},
-		What: "a power cut may lose intents, because a purge rewrites a file and does not sync it"},
+		What: "a power cut may lose intents or results, because a purge rewrites a file and does not sync it"},
 }
 
 // has reports whether a version, as semver writes it, has the defect.
 func (d BrokerDefect) has(version string) bool {
-	if d.Since != "" && semver.Compare(version, "v"+d.Since) < 0 {
-		return false
-	}
 	for _, fixed := range slices.Backward(d.Fixed) {
 		fixed = "v" + fixed
 		if semver.MajorMinor(version) == semver.MajorMinor(fixed) {

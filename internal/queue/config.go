@@ -40,7 +40,7 @@ type Config struct {
 	Replicas int    `env:"REPLICAS" envDefault:"1" desc:"replicas of streams, consumer and bucket (1, 3 or 5); a worker raises those that exist"`
 
 	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order; all workers need the same, and one that lowers it waits for the former one at its start"`
-	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones and what has a dead letter do not expire"`
+	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept, in time that the fleet runs; unknown ones and what has a dead letter stay"`
 	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
 	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
 

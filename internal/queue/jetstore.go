@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -209,28 +208,15 @@ func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
 		*buf = data
 		recordBuffers.Put(buf)
 	}
-	if expires(r) {
-		msg.Header[jetstream.MsgTTLHeader] = []string{q.Conn.cfg.ResultRetention.String()}
-	}
 	return msg, nil
 }
 
-// expires reports whether a record expires after the retention. A doubt stays
+// mayForget reports whether a record is forgotten after the retention. A doubt stays
 // until it is settled. A failure stays as long as its dead letter, because a
 // replay must see what it repeats and an audit what the letter is about.
-func expires(r *order.Record) bool {
+func mayForget(r *order.Record) bool {
 	o := r.Outcome()
 	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
-}
-
-// KeptFor returns how long a message of the results stream is kept, as whoever wrote it had it set;
-// 0 = it does not expire.
-func KeptFor(raw *settle.Message) time.Duration {
-	kept, err := time.ParseDuration(raw.Header.Get(jetstream.MsgTTLHeader))
-	if err != nil {
-		return 0
-	}
-	return kept
 }
 
 // DecodeRecord reads a message of the results stream. Error:

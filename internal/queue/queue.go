@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -22,6 +21,8 @@ type Queue struct {
 	Extents *ExtentKeeper
 	// Census counts what the streams hold, and keeps their limits.
 	Census *Census
+	// Retention forgets results that were kept for long enough.
+	Retention *Retention
 	// Waiting is the waiting room.
 	Waiting *WaitingRoom
 
@@ -70,6 +71,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	q.store, q.bucket = jetStore{q}, &Bucket{conn: cn, reader: rd, silentTerm: silentTerm}
 	q.Topology = &Topology{conn: cn, reader: rd, bucket: q.bucket}
 	q.Census = &Census{conn: cn, reader: rd, topology: q.Topology}
+	q.Retention = &Retention{q: q, Keep: cfg.ResultRetention}
 	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: cn.n.newPre, WaitingSubjects: cn.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, LongestDelay: cfg.LongestDelay, Log: log}
 	if cn.patient() {
 		protocol.Patience = patience{cn}
@@ -139,7 +141,3 @@ func (q *Queue) Letters() Stream { return Stream{q.reader, q.Conn.n.dead, q.Conn
 // Store returns the streams as the settle protocol sees them. It reads single
 // messages at their leaders (R2).
 func (q *Queue) Store() settle.Store { return q.store }
-
-// ResultRetention returns how long an outcome is kept once nothing needs it any
-// more.
-func (q *Queue) ResultRetention() time.Duration { return q.Conn.cfg.ResultRetention }

@@ -60,6 +60,7 @@ func (rd *reader) holds(ctx context.Context, stream, subject string) (held bool,
 // apiAnswer is what the broker's API answers to a request about a stream.
 type apiAnswer struct {
 	Error   *jetstream.APIError `json:"error"`
+	Purged  int                 `json:"purged"`
 	Message *struct {
 		Subject string    `json:"subject"`
 		Seq     uint64    `json:"seq"`

@@ -62,8 +62,6 @@ func (c Config) streams() []streamSpec {
 
 	results.Name, results.Description = n.results, "orderpost: last word on each order_no"
 	results.Subjects = []string{n.resPre + "*"}
-	results.AllowMsgTTL = true
-	results.DenyPurge = true // without its result an order may be posted again
 
 	dead.Name, dead.Description = n.dead, "orderpost: dead letters"
 	dead.Subjects = []string{n.deadPre + "*", n.deadPre + "*.tail.*"}
@@ -159,7 +157,7 @@ func (e *TopologyError) Error() string {
 // editAdvice says how a person sets a stream back. JetStream refuses to unset some fields.
 func editAdvice(stream string, diffs []Difference) string {
 	for _, d := range diffs {
-		if slices.Contains([]string{"sealed", "deny_delete", "deny_purge", "allow_msg_ttl", "storage"}, d.Field) && d.Want != true {
+		if slices.Contains([]string{"sealed", "deny_delete", "deny_purge", "storage"}, d.Field) && d.Want != true {
 			return "The server cannot change that on an existing stream: back up " + stream + ", delete it, and restore it with another configuration; see OrderpostStreamsMissing in docs/runbook.md"
 		}
 	}
@@ -202,9 +200,6 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "subject_transform", have.SubjectTransform != nil, want.SubjectTransform != nil)
 	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
 	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
-	if want.AllowMsgTTL { // elsewhere no message has a TTL, and JetStream cannot unset it
-		check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
-	}
 	if have.Metadata[roomKey] == "" {
 		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
 		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)

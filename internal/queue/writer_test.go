@@ -20,7 +20,7 @@ import (
 func conditional(q *Queue, no string, expect uint64) *write {
 	msg := nats.NewMsg(q.Conn.n.resPre + no)
 	msg.Data = []byte(`{"outcome":"retrying"}`)
-	msg.Header.Set(jetstream.MsgTTLHeader, "720h0m0s")
+	msg.Header.Set(settle.HeaderOutcome, "accepted")
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	msg.Header.Set(jetstream.ExpectedStreamHeader, q.Conn.n.results)
 	return &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
@@ -40,7 +40,7 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 		raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, req.msg.Subject)
 		require.NoError(t, err)
 		require.Equal(t, req.seq, raw.Seq)
-		require.Equal(t, "720h0m0s", raw.Header.Get(jetstream.MsgTTLHeader))
+		require.Equal(t, "accepted", raw.Header.Get(settle.HeaderOutcome))
 	}
 	require.EqualValues(t, 1, w.batches.Load())
 }

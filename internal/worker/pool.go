@@ -117,6 +117,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer p.lines.flush()
 	trims := p.startTrimming()
 	defer trims()
+	housekeeps := p.startHousekeeping()
+	defer housekeeps()
 
 	p.intake(ctx)
 	p.draining.Store(true)

@@ -274,12 +274,12 @@ func TestAWorkerLeavesTheLimitsOfTheIntents(t *testing.T) {
 	require.NotContains(t, s.log.String(), "somebody changed stream ORDERS:")
 }
 
-// TestAllowMsgTTLStopsNothing: JetStream cannot unset it, and no message but results has a TTL.
+// TestAllowMsgTTLStopsNothing: JetStream cannot unset it, and no message has a TTL.
 func TestAllowMsgTTLStopsNothing(t *testing.T) {
 	s := openWatched(t, nil)
 	s.ready()
 	js := s.broker.JetStream(t)
-	for _, name := range []string{"ORDERS", "ORDERS_DEAD", "ORDERS_WAITING", "ORDERS_JOURNAL", "KV_ORDERPOST"} {
+	for _, name := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_WAITING", "ORDERS_JOURNAL", "KV_ORDERPOST"} {
 		editStream(t, js, name, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true })
 	}
 	editStream(t, js, "ORDERS_DEAD", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"orderpost/internal/settle"
@@ -42,13 +43,50 @@ func (p *Pool) trim(ctx context.Context) {
 	if err == nil {
 		err = p.Queue.Trimmer.TrimSingly(ctx)
 	}
-	if err == nil && p.Trims() {
-		var asked int
-		if asked, err = p.Queue.Overdue.Look(ctx); asked > 0 {
-			p.Log.Info().Int("orders", asked).Msg("asked the broker to deliver again what it gave out, and nobody settled or gave back, for longer than any delay lasts")
-		}
-	}
 	if err != nil && ctx.Err() == nil {
 		p.Log.Debug().Err(err).Msg("settled intents are not removed yet; will retry")
+	}
+}
+
+// housekeepEvery is how often a worker looks whether what takes minutes to days is due.
+const housekeepEvery = time.Second
+
+// startHousekeeping asks for overdue deliveries (R9) and forgets old results (R11), which one
+// worker of a fleet does, until stop is called.
+func (p *Pool) startHousekeeping() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(housekeepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if p.Trims() {
+					p.housekeep(ctx)
+				}
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (p *Pool) housekeep(ctx context.Context) {
+	asked, err := p.Queue.Overdue.Look(ctx)
+	if asked > 0 {
+		p.Log.Info().Int("orders", asked).Msg("asked the broker to deliver again what it gave out, and nobody settled or gave back, for longer than any delay lasts")
+	}
+	forgot, failed := p.Queue.Retention.Run(ctx)
+	if forgot > 0 {
+		p.Log.Info().Int("results", forgot).Msg("forgot results that are older than ORDERPOST_RESULT_RETENTION")
+	}
+	if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
+		p.Log.Debug().Err(err).Msg("overdue deliveries and old results are not looked at yet; will retry")
 	}
 }
