@@ -27,14 +27,13 @@ type Absent struct {
 const absentAfter = 4 * time.Second
 
 // Absent returns the workers that gave no sign of life for four seconds, the one that was
-// seen last first. The present ones erase an entry a minute after its last.
+// seen last first. The present ones erase an entry after a minute.
 func (v *View) Absent() (out []Absent) {
-	now := v.brokerNow()
-	gone := func(p Presence) bool { return now.Sub(p.SeenAt) > absentAfter }
+	gone := func(p Presence) bool { return v.age(p) > absentAfter }
 	alone := !slices.ContainsFunc(v.Members, func(p Presence) bool { return !gone(p) })
 	for _, p := range v.Members {
 		if gone(p) {
-			out = append(out, Absent{Worker: p.Worker, SeenAt: p.SeenAt, For: now.Sub(p.SeenAt), InFlight: p.InFlight, alone: alone,
+			out = append(out, Absent{Worker: p.Worker, SeenAt: p.SeenAt, For: v.age(p), InFlight: p.InFlight, alone: alone,
 				Again: slices.ContainsFunc(v.Members, func(o Presence) bool { return !gone(o) && o.Worker == p.Worker })})
 		}
 	}

@@ -14,17 +14,28 @@ import (
 func (m *Member) announce(ctx context.Context) error {
 	p := m.Describe()
 	p.Worker, p.ID, p.Joined = m.Name, m.membership.id, m.membership.joined
-	p.Sees, p.Limit, p.Share, p.Cancelled = m.others, m.Limit, m.share, m.cancelled
+	p.Limit, p.Share, p.Cancelled = m.Limit, m.share, m.cancelled
+	for _, o := range m.others {
+		p.Sees = append(p.Sees, o.ID)
+	}
 	last := m.announced
 	same := slices.Equal(p.Sees, last.Sees) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share && p.Cancelled == last.Cancelled
 	sent := time.Now()
 	if same && sent.Sub(m.announcedAt) < announceEvery {
 		return nil
 	}
+	m.beat++ // also if this fails: the broker may store it later
+	p.Beat = m.beat
 	if err := m.Control.Appear(ctx, p); err != nil {
+		if m.announcedAt.IsZero() { // no fence is set, and others may count this stay already
+			m.mu.Lock()
+			m.fenced = true
+			m.mu.Unlock()
+		}
 		return err
 	}
 	m.announced, m.announcedAt = p, sent
+	m.membership.said(p.Beat, sent)
 	m.fence.Reset(PresenceTerm - fenceMargin - time.Since(sent))
 	return nil
 }
@@ -49,12 +60,8 @@ func (m *Member) announceThrottle(ctx context.Context) {
 
 // eraseDead removes the entries of workers that died long ago.
 func (m *Member) eraseDead(ctx context.Context, view *View) {
-	own := m.membership.find(view.Members)
-	if own < 0 {
-		return
-	}
 	for _, p := range view.Members {
-		if view.Members[own].SeenAt.Sub(p.SeenAt) > eraseAfter {
+		if p.ID != m.membership.id && m.membership.expired(p.ID, eraseAfter) {
 			if err := m.Control.Remove(ctx, p); err != nil {
 				m.Log.Debug().Err(err).Str("gone", p.Worker).Msg("entry of a worker that died not removed")
 			}

@@ -53,9 +53,8 @@ type Limit struct {
 type Throttle struct {
 	Worker string        `json:"worker"` // the ID of its stay
 	For    time.Duration `json:"for_ns"`
-	// At is the broker's time of the entry, and Revision its number.
-	At       time.Time `json:"-"`
-	Revision uint64    `json:"-"`
+	// Revision is the number of the entry.
+	Revision uint64 `json:"-"`
 }
 
 // SetHold holds the fleet. Error: queue.ErrSilent if the broker stores nothing.

@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// Look is Read for people, with the doors. It also asks for the broker's time, so that a worker that
-// gives no sign of life is noticed whatever this machine's clock says. If no worker gives
-// one, it tries whether the broker stores anything: workers cannot say that they run if
-// its disk is full.
+// Look is Read for people, with the doors. If no worker gives a sign of life, it tries whether
+// the broker stores anything: workers cannot say that they run if its disk is full.
 func (c *Control) Look(ctx context.Context) (*View, error) {
-	v, err := c.read(ctx, controlPrefix+">", presencePrefix+">", identityKey, doorPrefix+">")
+	v, err := c.read(ctx, doorPrefix+">")
 	if err != nil {
 		return nil, err
 	}
@@ -32,8 +30,7 @@ const silentAfter = 2 * time.Second
 
 // silent reports whether there are workers, and none gave a sign of life lately.
 func (v *View) silent() bool {
-	now := v.brokerNow()
-	return len(v.Members) > 0 && !slices.ContainsFunc(v.Members, func(p Presence) bool { return now.Sub(p.SeenAt) <= silentAfter })
+	return len(v.Members) > 0 && !slices.ContainsFunc(v.Members, func(p Presence) bool { return v.age(p) <= silentAfter })
 }
 
 // lookTime bounds NothingSent of a Control: a command has more to say than this.

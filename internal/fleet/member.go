@@ -21,7 +21,7 @@ const (
 	fenceMargin = 1500 * time.Millisecond
 	// exchangeTimeout bounds one round.
 	exchangeTimeout = 2 * time.Second
-	// eraseAfter is the age at which members erase the entry of a worker that died.
+	// eraseAfter is how long a member reads no new sign of life before it erases a worker's entry.
 	eraseAfter = time.Minute
 )
 
@@ -53,8 +53,9 @@ type Options struct {
 type Member struct {
 	Options
 	membership membership
-	former     string   // the ID of a stay that may still be listed
-	others     []string // IDs of the other workers that are present
+	former     string     // the ID of a stay that may still be listed
+	others     []Presence // the other workers that are present
+	beat       uint64     // of our last sign of life
 	share      float64
 	limited    bool
 	waiting    bool // for others that have not made room yet
@@ -81,7 +82,7 @@ type Member struct {
 
 // NewMember holds the gate until Run has read the bucket.
 func NewMember(o Options) *Member {
-	m := &Member{Options: o, membership: newMembership()}
+	m := &Member{Options: o, membership: newMembership(make(map[string]sign))}
 	m.Gate.Pause(holdJoining)
 	m.fence = time.AfterFunc(time.Hour, m.stopSending)
 	m.fence.Stop()
@@ -145,7 +146,7 @@ func (m *Member) round(parent context.Context) (again bool) {
 	ctx, cancel := context.WithTimeout(parent, exchangeTimeout)
 	defer cancel()
 	m.rejoin()
-	view, err := m.Control.Read(ctx)
+	view, err := m.Control.read(ctx)
 	if err == nil && m.former != "" {
 		if err = m.Control.Remove(ctx, Presence{Worker: m.Name, ID: m.former}); err == nil {
 			m.former = ""
@@ -193,6 +194,6 @@ func (m *Member) rejoin() {
 	defer m.mu.Unlock()
 	if m.fenced {
 		m.fenced, m.announcedAt, m.former = false, time.Time{}, m.membership.id
-		m.membership = newMembership()
+		m.membership = newMembership(m.membership.seen)
 	}
 }

@@ -20,7 +20,7 @@ func (m *Member) obey(view *View) (listed bool) {
 		m.Gate.ResumeAnswers()
 	}
 	m.resumed, m.read = view.Resumed, true
-	m.others, listed = m.membership.observe(view.Members)
+	m.others, listed = m.membership.observe(view.Members, time.Now())
 	m.divide(sharedLimit(view, m.Limit, m.others))
 	return listed
 }
@@ -107,21 +107,16 @@ func (m *Member) obeyHold(view *View) {
 	m.hold, m.holdUntil = text, until
 }
 
-// obeyThrottle waits as long as the API asked another worker to wait.
+// obeyThrottle waits as long as the API asked another worker to wait, from now on.
 func (m *Member) obeyThrottle(view *View) {
 	t := view.Throttle
 	if t == nil || t.Revision == m.throttle {
 		return
 	}
 	m.throttle = t.Revision
-	own := m.membership.find(view.Members)
-	if own < 0 || t.Worker == m.membership.id {
+	if !m.read || t.Worker == m.membership.id { // what was there before this worker may be long over
 		return
 	}
-	// The end by our clock: our own sign of life ties it to the broker's.
-	until := m.announcedAt.Add(t.At.Add(t.For).Sub(view.Members[own].SeenAt))
-	if until.After(time.Now()) {
-		m.throttledUntil = until
-		m.Gate.ThrottleUntil(until, "the API asked another worker for slower requests")
-	}
+	m.throttledUntil = time.Now().Add(t.For)
+	m.Gate.ThrottleUntil(m.throttledUntil, "the API asked another worker for slower requests")
 }

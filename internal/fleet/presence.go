@@ -13,8 +13,8 @@ import (
 // presencePrefix begins the keys of workers: presence.<worker>.<id>.
 const presencePrefix = "presence."
 
-// PresenceTerm is how long a worker counts as present after its last sign of
-// life. A worker that cannot give one stops sending before its term ends.
+// PresenceTerm is how long a worker counts as present after another one first read its last
+// sign of life. A worker that cannot give one stops sending before its term ends.
 const PresenceTerm = 6 * time.Second
 
 // Presence is what a worker tells the fleet about itself.
@@ -30,8 +30,9 @@ type Presence struct {
 	// Notes are remarks about the API's answers that call for a person.
 	Notes []string `json:"notes,omitempty"`
 	// ID names this stay of the worker in the fleet. The worker takes a new one
-	// whenever the others may have counted it as gone.
-	ID string `json:"id"`
+	// whenever the others may have counted it as gone. Beat numbers its signs of life.
+	ID   string `json:"id"`
+	Beat uint64 `json:"beat,omitempty"`
 	// Sees lists the IDs of the other workers among which this one divides the rate
 	// limit. It keeps to its smaller share before it says so (R12).
 	Sees []string `json:"sees,omitempty"`
@@ -62,10 +63,11 @@ type Presence struct {
 	ClockMS *int64 `json:"clock_ms,omitempty"`
 	// Left: it is gone, and its entry is about to be erased. Nobody counts it.
 	Left bool `json:"left,omitempty"`
-	// SeenAt is the broker's time of the last sign of life.
+	// SeenAt is the broker's time of the last sign of life: for people, workers do not decide by it.
 	SeenAt time.Time `json:"-"`
 
-	key string // that it was read from; "" if it was not read
+	key      string // that it was read from; "" if it was not read
+	revision uint64 // of the entry
 }
 
 // presenceKey is the key of one stay of a worker.
@@ -92,7 +94,7 @@ func readPresence(e queue.Entry) (p Presence, ok bool) {
 	if ok = json.Unmarshal(e.Value, &p) == nil; !ok {
 		p = Presence{Worker: strings.TrimPrefix(e.Key, presencePrefix)}
 	}
-	p.SeenAt, p.key = e.At, e.Key
+	p.SeenAt, p.key, p.revision = e.At, e.Key, e.Revision
 	return p, ok
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
+	"strings"
+	"time"
 )
 
 // membership is this worker's place among those that share one rate limit (R12).
@@ -13,55 +15,90 @@ import (
 // to its smaller share. So nobody who sends divides by less than the number of
 // workers that send, and the sum of the shares never exceeds the limit.
 //
-// The broker's clock alone decides who is present: another worker is present
-// while its last sign of life is at most PresenceTerm older than our own.
+// No wall clock decides who is present. Another worker has expired in a view that shows no later
+// sign of life of it, and that lists one of ours which we sent more than PresenceTerm, by monotonic
+// time, after we first read that last one. Until then it sends no more: it stops by its own monotonic time,
+// fenceMargin before PresenceTerm has passed since it sent the last sign of life that the broker confirmed.
+// It sent the one that we know before we read it. A later one that was confirmed before that
+// moment is in the log before our own, so the view would show it, also the view of a replica that lags.
 type membership struct {
 	id     string
 	joined bool
+
+	beat uint64          // of our last sign of life that was confirmed
+	sent time.Time       // when it was sent
+	upTo time.Time       // when the latest of ours was sent that a view has listed
+	seen map[string]sign // the last sign of life of each other stay, by ID
 }
 
-// newMembership begins a new stay in the fleet.
-func newMembership() membership {
+// sign is a worker's sign of life, and when we first read it.
+type sign struct {
+	Presence
+	at time.Time
+}
+
+// newMembership begins a new stay in the fleet, with what a former one has seen.
+func newMembership(seen map[string]sign) membership {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return membership{id: hex.EncodeToString(b[:])}
+	return membership{id: hex.EncodeToString(b[:]), seen: seen}
 }
+
+// said notes a sign of life that the broker confirmed.
+func (m *membership) said(beat uint64, sent time.Time) { m.beat, m.sent = beat, sent }
 
 // find gives the index of our own entry; -1 if it is not listed.
 func (m *membership) find(members []Presence) int {
 	return slices.IndexFunc(members, func(p Presence) bool { return p.ID == m.id })
 }
 
-// observe reads the list. It returns the IDs of the others that are present, and
-// whether our own entry is listed: before it is, nobody can count us.
-func (m *membership) observe(members []Presence) (others []string, listed bool) {
+// observe reads the list. It returns the others that are present, and whether our own entry
+// is listed: before it is, nobody can count us.
+func (m *membership) observe(members []Presence, now time.Time) (others []Presence, listed bool) {
 	own := m.find(members)
-	if own < 0 {
-		m.joined = false
-		return nil, false
+	if listed = own >= 0; listed && members[own].Beat == m.beat {
+		m.upTo = m.sent
+	}
+	there := make(map[string]bool, len(members))
+	for _, p := range members {
+		there[p.ID] = true
+		if last, known := m.seen[p.ID]; !known || last.revision != p.revision {
+			m.seen[p.ID] = sign{p, now}
+		}
 	}
 	seenByAll := true
-	for i, p := range members {
-		if i == own || members[own].SeenAt.Sub(p.SeenAt) > PresenceTerm {
-			continue
+	for id, s := range m.seen {
+		// A view that is older than the sign of life, or of a bucket that was made again, does not
+		// say that its worker left.
+		left := !there[id] && listed && members[own].revision > s.revision
+		switch {
+		case left, !there[id] && m.expired(id, PresenceTerm):
+			delete(m.seen, id)
+		case id != m.id && !m.expired(id, PresenceTerm):
+			others = append(others, s.Presence)
+			seenByAll = seenByAll && slices.Contains(s.Sees, m.id)
 		}
-		others = append(others, p.ID)
-		seenByAll = seenByAll && slices.Contains(p.Sees, m.id)
 	}
-	m.joined = m.joined || seenByAll
-	slices.Sort(others)
-	return others, true
+	m.joined = listed && (m.joined || seenByAll)
+	slices.SortFunc(others, func(a, b Presence) int { return strings.Compare(a.ID, b.ID) })
+	return others, listed
+}
+
+// expired reports whether another stay has given no sign of life for a term.
+func (m *membership) expired(id string, term time.Duration) bool {
+	s, known := m.seen[id]
+	return known && m.upTo.Sub(s.at) > term
 }
 
 // sharedLimit is the limit to divide: a person's, or else the lowest that the
 // settings of a present worker name; 0 = none.
-func sharedLimit(v *View, own float64, present []string) float64 {
+func sharedLimit(v *View, own float64, present []Presence) float64 {
 	if v.Limit != nil {
 		return v.Limit.PerSecond
 	}
 	limit := own
-	for _, p := range v.Members {
-		if p.Limit > 0 && (limit == 0 || p.Limit < limit) && slices.Contains(present, p.ID) {
+	for _, p := range present {
+		if p.Limit > 0 && (limit == 0 || p.Limit < limit) {
 			limit = p.Limit
 		}
 	}
@@ -69,13 +106,7 @@ func sharedLimit(v *View, own float64, present []string) float64 {
 }
 
 // LimitPerSecond returns the limit that the present workers share; 0 = none.
-func (v *View) LimitPerSecond() float64 {
-	var present []string
-	for _, p := range v.Present() {
-		present = append(present, p.ID)
-	}
-	return sharedLimit(v, 0, present)
-}
+func (v *View) LimitPerSecond() float64 { return sharedLimit(v, 0, v.Present()) }
 
 // Lowers reports whether a new limit lets the fleet send no more than now. Of workers that are
 // not present nobody knows what their settings say.

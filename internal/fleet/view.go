@@ -31,7 +31,7 @@ type View struct {
 	// understand: they may ask that nobody sends.
 	Unreadable []string
 	doors      []Door // expired ones included; only of Look
-	// Now is the broker's time of the view; zero if it was not asked for, see Look.
+	// Now is the broker's time of the view.
 	Now time.Time
 
 	// StoresNothing is the broker's error if it answers and stores nothing; "" if it does,
@@ -41,43 +41,36 @@ type View struct {
 	holdRevision, limitRevision uint64 // 0 = the key has no value
 }
 
-// brokerNow is the broker's time. Without it the newest sign of life has to do.
-func (v *View) brokerNow() time.Time {
-	now := v.Now
-	for _, p := range v.Members {
-		if p.SeenAt.After(now) {
-			now = p.SeenAt
-		}
-	}
-	return now
-}
+// age is how far the broker's time is from a worker's last sign of life. A worker that lives gives
+// one each second, so it is small again a second after the broker's clock was set.
+func (v *View) age(p Presence) time.Duration { return v.Now.Sub(p.SeenAt).Abs() }
 
 // Present returns the members whose last sign of life is not older than PresenceTerm, by
-// the broker's time. Where that was not asked for, the newest sign of life counts as the
-// present time, unless it is a minute old by this machine's clock: then no worker is
-// present.
+// the broker's time: to tell people, and to pace. Members decide by membership, and a
+// claim by living.
 func (v *View) Present() []Presence {
-	now := v.brokerNow()
-	if v.Now.IsZero() && time.Since(now) >= time.Minute {
-		return nil
-	}
 	var present []Presence
 	for _, p := range v.Members {
-		if now.Sub(p.SeenAt) <= PresenceTerm {
+		if v.age(p) <= PresenceTerm {
 			present = append(present, p)
 		}
 	}
 	return present
 }
 
-// Read reads the bucket. With one replica the view is exact; with more, a follower
-// may answer that lags.
+// Read reads the bucket, and asks for the broker's time. With one replica the view is exact;
+// with more, a follower may answer that lags.
 func (c *Control) Read(ctx context.Context) (*View, error) {
-	return c.read(ctx, controlPrefix+">", presencePrefix+">", identityKey)
+	v, err := c.read(ctx)
+	if err == nil {
+		v.Now, err = c.bucket.Now(ctx)
+	}
+	return v, err
 }
 
+// read is Read without a time. It also reads further keys.
 func (c *Control) read(ctx context.Context, keys ...string) (*View, error) {
-	entries, err := c.bucket.Last(ctx, keys...)
+	entries, err := c.bucket.Last(ctx, append(keys, controlPrefix+">", presencePrefix+">", identityKey)...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +111,7 @@ func (v *View) take(e queue.Entry) {
 		v.Resumed = e.Revision
 	case key == throttleKey:
 		if v.Throttle = readEntry[Throttle](e); v.Throttle != nil {
-			v.Throttle.At, v.Throttle.Revision = e.At, e.Revision
+			v.Throttle.Revision = e.Revision
 		}
 	case strings.HasPrefix(key, doorPrefix):
 		if d, ok := readDoor(e); ok {
@@ -127,7 +120,7 @@ func (v *View) take(e queue.Entry) {
 	case strings.HasPrefix(key, presencePrefix):
 		p, ok := readPresence(e)
 		if !ok || p.ID == "" {
-			p = Presence{ID: key, Worker: strings.TrimPrefix(key, presencePrefix), Version: "not understood by this version", SeenAt: e.At, key: key}
+			p = Presence{ID: key, Worker: strings.TrimPrefix(key, presencePrefix), Version: "not understood by this version", SeenAt: e.At, key: key, revision: e.Revision}
 		}
 		if !p.Left {
 			v.Members = append(v.Members, p)
