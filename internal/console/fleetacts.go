@@ -103,12 +103,9 @@ func holdFleet(v *visit) error {
 		if err != nil || last == 0 {
 			return badRequest("The time "+c.Inputs[1].Value+" is none of those to choose from.", "Choose again.")
 		}
-		h.Until = h.Since.Add(last)
+		h.For = last
 	}
-	about := journal.About{Kind: journal.Hold, Note: h.Reason}
-	if !h.Until.IsZero() {
-		about.Details = map[string]string{"until": h.Until.Format(time.RFC3339)}
-	}
+	about := journal.About{Kind: journal.Hold, Note: h.Reason, Details: map[string]string{"lasts": h.Lasts()}}
 	prolongs := func(context.Context) bool { return f.Prolongs(h) }
 	return afterSteering(v, v.act(about, prolongs, func(ctx context.Context) error { return v.s.fleet.HoldAsSeen(ctx, h, f.View) }), "The fleet is held.")
 }
@@ -207,9 +204,8 @@ type fleetPage struct {
 }
 
 func showFleet(v *visit) error {
-	now := time.Now().UTC()
 	snap := v.s.watch.look(v.Context())
-	p := fleetPage{snapshot: snap, Gate: gateOf(snap, now), Limit: describeLimit(snap.Fleet.Limit)}
+	p := fleetPage{snapshot: snap, Gate: gateOf(snap), Limit: describeLimit(snap.Fleet.Limit)}
 	for _, w := range snap.Workers {
 		p.InHand, p.Rate = p.InHand+w.InFlight, p.Rate+w.Rate
 	}

@@ -55,7 +55,7 @@ func TestHoldAndResume(t *testing.T) {
 	view, err = fleet.New(r.worker).Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "anna", view.Hold.By)
-	require.Equal(t, time.Hour, view.Hold.Until.Sub(view.Hold.Since))
+	require.Equal(t, time.Hour, view.Hold.For)
 	require.Contains(t, text(b.open(http.StatusOK, "/fleet/hold")), "The fleet is held already, by anna since ")
 
 	require.Contains(t, text(b.open(http.StatusOK, "/fleet/resume")), "It is held by anna since ")

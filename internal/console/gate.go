@@ -2,7 +2,6 @@ package console
 
 import (
 	"strings"
-	"time"
 
 	"orderpost/internal/fleet"
 )
@@ -22,14 +21,14 @@ type gateState struct {
 }
 
 // gateOf reads the gate of the whole fleet.
-func gateOf(s *snapshot, now time.Time) gateState {
+func gateOf(s *snapshot) gateState {
 	f := s.Fleet
-	if h := f.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
+	if h := f.Hold; h != nil {
 		g := gateState{Word: "held", Tone: "warn", Says: "Held by " + somebody(h.By) + " since " + stamp(h.Since)}
-		if h.Until.IsZero() {
-			g.Says += ", until somebody resumes it."
+		if h.For > 0 {
+			g.Says += ", " + h.Lasts() + " of a worker's running time."
 		} else {
-			g.Says += ", until " + stamp(h.Until) + "."
+			g.Says += ", until somebody resumes it."
 		}
 		if h.Reason != "" {
 			g.Reasons = append(g.Reasons, h.Reason)

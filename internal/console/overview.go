@@ -36,7 +36,7 @@ func showOverview(v *visit) error {
 	now := time.Now().UTC()
 	snap := v.s.watch.look(v.Context())
 	minutes, behind := v.s.watch.minutes.last(now)
-	p := overviewPage{snapshot: snap, Gate: gateOf(snap, now), Chart: newChart(minutes), Behind: behind}
+	p := overviewPage{snapshot: snap, Gate: gateOf(snap), Chart: newChart(minutes), Behind: behind}
 	if len(snap.Missing) > 0 {
 		p.Advice = queue.DescribeMissing(snap.Missing)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"orderpost/internal/queue"
@@ -32,13 +33,29 @@ type Control struct {
 // New gives access to the fleet that works on a queue.
 func New(q *queue.Queue) *Control { return &Control{queue: q, bucket: q.Bucket()} }
 
-// Hold stops the fleet until a person resumes it, or until its time is over.
+// Hold stops the fleet while its entry is in the bucket: until a person resumes the fleet, or a
+// worker has read the entry for the hold's time, by its monotonic time. No wall clock ends a hold.
 type Hold struct {
-	Reason string    `json:"reason,omitempty"`
-	By     string    `json:"by,omitempty"`
-	Since  time.Time `json:"since"`
-	// Until is zero if only a person ends the hold.
-	Until time.Time `json:"until,omitzero"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+	// Since is the time by the person's clock.
+	Since time.Time `json:"since"`
+	// For is how long the hold lasts, in nanoseconds; 0 = only a person ends it.
+	For time.Duration `json:"for_ns,omitempty"`
+}
+
+// Lasts says for people how long the hold lasts.
+func (h *Hold) Lasts() string {
+	if h.For <= 0 {
+		return "until resume"
+	}
+	text := h.For.String()
+	for _, zero := range []string{"m0s", "h0m"} { // 30m0s, 2h0m
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return "for " + text
 }
 
 // Limit is the rate limit of the whole fleet, set by a person.
@@ -62,10 +79,10 @@ func (c *Control) SetHold(ctx context.Context, h Hold) error {
 	return c.bucket.PutSoon(ctx, holdKey, h)
 }
 
-// Prolong is SetHold, unless the hold that is set lasts longer: whoever set it must learn
+// Prolong is SetHold, unless the hold that is set may last longer: whoever set it must learn
 // that it ends. Error: *LongerHold.
 func (c *Control) Prolong(ctx context.Context, h Hold) error {
-	if h.Until.IsZero() {
+	if h.For == 0 {
 		return c.SetHold(ctx, h)
 	}
 	for {
@@ -94,19 +111,12 @@ func (e *LongerHold) Error() string {
 	if e.Hold == nil {
 		return "the fleet is held by an entry that this version does not understand" + advice + "hold without a time, or resume first"
 	}
-	text := "the fleet is held by " + cmp.Or(e.Hold.By, "somebody") + " since " + e.Hold.Since.UTC().Format(holdTime)
-	if e.Hold.Until.IsZero() {
-		text += ", until resume"
-	} else {
-		text += ", until " + e.Hold.Until.UTC().Format(holdTime)
-	}
+	text := "the fleet is held by " + cmp.Or(e.Hold.By, "somebody") + " since " + e.Hold.Since.UTC().Format("2006-01-02 15:04:05 UTC") + ", " + e.Hold.Lasts()
 	if e.Hold.Reason != "" {
 		text += " (" + e.Hold.Reason + ")"
 	}
 	return text + advice + "if it may end earlier, resume first, and hold again"
 }
-
-const holdTime = "2006-01-02 15:04:05 UTC"
 
 // Resume ends the hold, and tells every worker that a person has looked: the
 // workers also lift the holds that the API's answers caused.

@@ -17,7 +17,7 @@ func TestTheBucketSpeaksAsEver(t *testing.T) {
 	ctx, at := t.Context(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ms := int64(-12)
 	require.NoError(t, c.Resume(ctx, "anna"))
-	require.NoError(t, c.SetHold(ctx, Hold{Reason: "lunch", By: "anna", Since: at, Until: at.Add(time.Hour)}))
+	require.NoError(t, c.SetHold(ctx, Hold{Reason: "lunch", By: "anna", Since: at, For: time.Hour}))
 	require.NoError(t, c.SetLimit(ctx, &Limit{PerSecond: 50, By: "anna", At: at}))
 	require.NoError(t, c.announceThrottle(ctx, Throttle{Worker: "a1", For: 3 * time.Second}))
 	require.NoError(t, c.Appear(ctx, Presence{Worker: "w-1", ID: "a1", Since: at, Version: "v1", InFlight: 2, Open: true, Reasons: []string{"r"}, Notes: []string{"n"},
@@ -34,7 +34,7 @@ func TestTheBucketSpeaksAsEver(t *testing.T) {
 	require.Contains(t, said["fleet.resume"], `{"per_second":0,"by":"anna","at":"20`)
 	delete(said, "fleet.resume")
 	require.Equal(t, map[string]string{
-		"fleet.hold":     `{"reason":"lunch","by":"anna","since":"2026-01-02T03:04:05Z","until":"2026-01-02T04:04:05Z"}`,
+		"fleet.hold":     `{"reason":"lunch","by":"anna","since":"2026-01-02T03:04:05Z","for_ns":3600000000000}`,
 		"fleet.limit":    `{"per_second":50,"by":"anna","at":"2026-01-02T03:04:05Z"}`,
 		"fleet.throttle": `{"worker":"a1","for_ns":3000000000}`,
 		"presence.w-1.a1": `{"worker":"w-1","since":"2026-01-02T03:04:05Z","version":"v1","in_flight":2,"open":true,"reasons":["r"],"notes":["n"],` +

@@ -67,7 +67,8 @@ type Member struct {
 	// What the bucket said, as far as it is applied.
 	read           bool   // the bucket has been read once
 	hold           string // the reason of a person's hold
-	holdUntil      time.Time
+	held           uint64 // revision of the hold
+	heldSince      time.Time
 	foreign        string // why the fleet's API is not this worker's; "" if it is
 	resumed        uint64
 	cancelled      int64  // version of the cancellations
@@ -157,6 +158,7 @@ func (m *Member) round(parent context.Context) (again bool) {
 	}
 	if err == nil {
 		listed := m.obey(view)
+		m.endHold(ctx, view)
 		m.eraseDead(ctx, view)
 		err = m.announce(ctx)
 		again = err == nil && !listed

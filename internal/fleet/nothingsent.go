@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 // reads it: on each page of the console, in enqueue, order and deadletter replay.
 // It needs a View of Look.
 func (v *View) NothingSent(now time.Time) string {
-	since, blocks := v.stopped(now)
+	since, blocks := v.stopped()
 	return nothingSent(since, blocks, now)
 }
 
@@ -62,16 +61,9 @@ func clock(at, now time.Time) string {
 
 // stopped returns what stops the whole fleet, and since when. A person's hold is the
 // only block then: it explains all others. since is zero if it is not known.
-func (v *View) stopped(now time.Time) (since time.Time, blocks []string) {
-	if h := v.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
-		text := "held by " + cmp.Or(h.By, "somebody")
-		if !h.Until.IsZero() {
-			text += " until " + clock(h.Until, now)
-		}
-		if h.Reason != "" {
-			text += ": " + h.Reason
-		}
-		return h.Since, []string{text}
+func (v *View) stopped() (since time.Time, blocks []string) {
+	if v.Hold != nil {
+		return v.Hold.Since, []string{v.Hold.text()}
 	}
 	if len(v.Unreadable) > 0 {
 		return time.Time{}, []string{"the control bucket's " + strings.Join(v.Unreadable, " and ") + " cannot be read by this version"}

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -85,26 +87,57 @@ func (m *Member) obeyIdentity(view *View) {
 
 // obeyHold applies a person's hold. A key that cannot be read may be one.
 func (m *Member) obeyHold(view *View) {
-	text, until := "", time.Time{}
+	text := ""
+	if view.holdRevision != m.held {
+		m.held, m.heldSince = view.holdRevision, time.Now()
+	}
 	if len(view.Unreadable) > 0 {
 		text = "the control bucket's " + strings.Join(view.Unreadable, " and ") + " cannot be read by this version: upgrade it, or use orderpost resume and orderpost limit"
 	}
-	if h := view.Hold; h != nil && (h.Until.IsZero() || time.Now().Before(h.Until)) {
-		text, until = "held by "+cmp.Or(h.By, "somebody"), h.Until
-		if h.Reason != "" {
-			text += ": " + h.Reason
-		}
+	if view.Hold != nil {
+		text = view.Hold.text()
 	}
-	if text == m.hold && until.Equal(m.holdUntil) {
+	if text == m.hold {
 		return
 	}
 	if text != "" {
-		m.Gate.Hold(text, until)
+		m.Gate.Hold(text, time.Time{})
 	}
-	if m.hold != "" && m.hold != text {
+	if m.hold != "" {
 		m.Gate.Release(m.hold)
 	}
-	m.hold, m.holdUntil = text, until
+	m.hold = text
+}
+
+// text says who holds the fleet, for how long and why.
+func (h *Hold) text() string {
+	text := "held by " + cmp.Or(h.By, "somebody")
+	if h.For > 0 {
+		text += " " + h.Lasts()
+	}
+	if h.Reason != "" {
+		text += ": " + h.Reason
+	}
+	return text
+}
+
+// holdIsOver reports whether this worker has read the hold for its whole time.
+func (m *Member) holdIsOver(view *View) bool {
+	return view.Hold != nil && view.Hold.For > 0 && time.Since(m.heldSince) >= view.Hold.For
+}
+
+// endHold removes a hold whose time is over, for all workers: one that started later has not
+// read it for so long. Somebody may have set another one since.
+func (m *Member) endHold(ctx context.Context, view *View) {
+	if !m.holdIsOver(view) {
+		return
+	}
+	switch err := m.Control.remove(ctx, holdKey, view.holdRevision); {
+	case err == nil:
+		m.Log.Info().Str("hold", m.hold).Msg("the time of the hold is over")
+	case !errors.Is(err, ErrSteered):
+		m.Log.Debug().Err(err).Msg("the time of the hold is over; its entry is not removed yet")
+	}
 }
 
 // obeyThrottle waits as long as the API asked another worker to wait, from now on.

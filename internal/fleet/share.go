@@ -118,14 +118,15 @@ func (v *View) Lowers(l *Limit) bool {
 	return l != nil && l.PerSecond > 0 && (now == 0 || l.PerSecond <= now)
 }
 
-// Prolongs reports whether a new hold ends no earlier than the one that is set. One that
+// Prolongs reports whether a new hold certainly ends no earlier than the one that is set. How much
+// of that one is left depends on the workers: one that starts counts from its start. One that
 // this version does not understand may last until resume.
 func (v *View) Prolongs(h Hold) bool {
-	if h.Until.IsZero() {
+	if h.For == 0 {
 		return true
 	}
 	if v.Hold == nil {
 		return v.holdRevision == 0
 	}
-	return !v.Hold.Until.IsZero() && !h.Until.Before(v.Hold.Until)
+	return v.Hold.For > 0 && h.For >= v.Hold.For
 }

@@ -19,12 +19,12 @@ type fleetTold struct {
 
 // Fleet is the data of fleet.held and fleet.resumed.
 type Fleet struct {
-	// Reason and By are what the person said who held the fleet, Until is when the hold ends by
-	// itself. fleet.resumed has none of them.
-	Reason string    `json:"reason,omitempty"`
-	By     string    `json:"by,omitempty"`
-	Since  time.Time `json:"since"`
-	Until  time.Time `json:"until,omitzero"`
+	// Reason and By are what the person said who held the fleet, For is how long the hold lasts if
+	// nobody resumes. fleet.resumed has none of them.
+	Reason string        `json:"reason,omitempty"`
+	By     string        `json:"by,omitempty"`
+	Since  time.Time     `json:"since"`
+	For    time.Duration `json:"for_ns,omitempty"`
 }
 
 // watchFleet tells when a person holds the fleet, and when it goes on. What changed back
@@ -40,9 +40,6 @@ func (s *session) watchFleet(intake, work context.Context) {
 			continue
 		}
 		hold := view.Hold
-		if hold != nil && !hold.Until.IsZero() && !time.Now().Before(hold.Until) {
-			hold = nil
-		}
 		same := since(hold).Equal(since(before))
 		if before = hold; !same || since(hold).Equal(s.told().Hold) {
 			continue
@@ -72,7 +69,7 @@ func (s *session) fleetMessage(h *fleet.Hold) *message {
 	if h == nil {
 		kind, data.Since = TypeResumed, s.told().Hold
 	} else {
-		data = Fleet{Reason: h.Reason, By: h.By, Since: h.Since, Until: h.Until}
+		data = Fleet{Reason: h.Reason, By: h.By, Since: h.Since, For: h.For}
 	}
 	at := data.Since
 	if h == nil {

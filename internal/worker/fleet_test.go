@@ -181,7 +181,7 @@ func TestFleetHoldEndsByItself(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	a := r.join("a", 0, nil)
-	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(5 * time.Second)}))
+	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now(), For: 5 * time.Second}))
 	r.eventually(func() bool { return !a.submitter.Gate().Open() }, "held")
 	r.publish(a.q, "A-1")
 	r.eventually(func() bool { return r.created() == 1 }, "goes on")

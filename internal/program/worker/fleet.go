@@ -37,7 +37,9 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	hold.Long = "hold stops every worker of the fleet within a second: no new request goes to the API. Requests that are\n" +
 		"there already are finished. A pull that is under way may still take orders: they wait at the gate, or go\n" +
 		"back to the queue. The time of a hold counts neither as attempts nor as age. It survives restarts of\n" +
-		"workers and broker. A hold --for a time is refused while the fleet is held for longer already: resume first."
+		"workers and broker. Workers count the time of a hold --for a time themselves, whatever clocks say: the first\n" +
+		"that has run for so long ends it. If none does, because all restart, the hold lasts on: resume. A hold --for a\n" +
+		"shorter time than the present one is refused: resume first."
 	hold.Example = "  orderpost hold --for 30m --note 'maintenance of the API'"
 	hold.Flags().Var((*duration.Value)(&c.last), "for", "how long; 0 = until resume")
 	hold.Flags().StringVar(&c.person.Note, "reason", "", "another name of --note")
@@ -109,13 +111,8 @@ func (c *fleetCommand) check(name string, args []string) error {
 
 func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) error {
 	control := fleet.New(q)
-	h := fleet.Hold{Reason: c.person.Note, By: c.person.Actor().Name, Since: time.Now().UTC()}
-	text, details := "until resume", map[string]string{}
-	if c.last > 0 {
-		h.Until = h.Since.Add(c.last)
-		text = "until " + h.Until.Format("15:04:05Z")
-		details["until"] = h.Until.Format(time.RFC3339)
-	}
+	h := fleet.Hold{Reason: c.person.Note, By: c.person.Actor().Name, Since: time.Now().UTC(), For: c.last}
+	details := map[string]string{"lasts": h.Lasts()}
 	safer := func(ctx context.Context) bool {
 		now, err := control.Read(ctx)
 		return err != nil || now.Prolongs(h)
@@ -125,7 +122,7 @@ func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 		if err := control.Prolong(ctx, h); err != nil {
 			return nil, err
 		}
-		return nil, tell(cmd, c.json, heldFleet{h}, "The fleet is held %s.", text)
+		return nil, tell(cmd, c.json, heldFleet{h}, "The fleet is held %s.", h.Lasts())
 	})
 }
 

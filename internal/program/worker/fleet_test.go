@@ -59,7 +59,7 @@ func TestAShorterHold(t *testing.T) {
 	hour("berta") // ends no earlier
 	code, out := run("hold", "--for", "3s", "--by", "otto")
 	require.Equal(t, program.ExitFailed, code, out)
-	require.Regexp(t, `the fleet is held by berta since [0-9: -]+ UTC, until [0-9: -]+ UTC\. A shorter hold`, out)
+	require.Regexp(t, `the fleet is held by berta since [0-9: -]+ UTC, for [0-9hms]+\. A shorter hold`, out)
 
 	code, out = run("hold", "--by", "anna", "--note", "month end closing")
 	require.Zero(t, code, out)
@@ -93,7 +93,7 @@ func TestFleetCommands(t *testing.T) {
 	f, err := fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, annaHere, f.Hold.By)
-	require.Equal(t, 30*time.Minute, f.Hold.Until.Sub(f.Hold.Since))
+	require.Equal(t, 30*time.Minute, f.Hold.For)
 
 	code, out = run("limit 600/m")
 	require.Zero(t, code, out)
@@ -101,13 +101,13 @@ func TestFleetCommands(t *testing.T) {
 		Version: "v1 abcdef", InFlight: 7, Rate: 9.87, Share: 10, P50MS: 12, P99MS: 80, Reasons: []string{"held by anna: maintenance"}}))
 	_, out = run("fleet")
 	require.Contains(t, out, "Nothing is sent since ")
-	require.Contains(t, out, "UTC: held by "+annaHere+" until ")
+	require.Contains(t, out, "UTC: held by "+annaHere+" for 30m: maintenance")
 	require.Contains(t, out, "Limit: 10/s\n")
 	require.Contains(t, out, "w1                  03-01 12:00        7      9.9       10         -  closed\n  v1 abcdef, answers p50 12 ms, p99 80 ms\n  held by anna: maintenance\n")
 	code, out = run("fleet --json")
 	require.Zero(t, code)
 	require.Contains(t, out, `"in_flight":7`)
-	require.Regexp(t, `"nothing_sent":"nothing is sent since [^"]* until [^"]*: maintenance"`, out)
+	require.Regexp(t, `"nothing_sent":"nothing is sent since [^"]* for 30m: maintenance"`, out)
 	require.Contains(t, out, `"p99_ms":80`)
 
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -22,7 +22,7 @@ func TestFleetGolden(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ahead, behind := int64(12), int64(-123456)
 	f := &fleet.View{
-		Hold:       &fleet.Hold{Reason: "maintenance of the API, announced by its operator for the whole of the afternoon, ticket 4711", By: "anna", Since: noon, Until: noon.Add(30 * time.Hour)},
+		Hold:       &fleet.Hold{Reason: "maintenance of the API, announced by its operator for the whole of the afternoon, ticket 4711", By: "anna", Since: noon, For: 30 * time.Hour},
 		Limit:      &fleet.Limit{PerSecond: 50},
 		Identity:   &fleet.Claim{Identity: fleet.Identity{URL: "https://api.example.com", Label: "shop"}},
 		Unreadable: []string{"fleet.limit"},
