@@ -86,7 +86,7 @@ func (r *rig) open(name string, worker bool) *queue.Queue {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, worker
 	if worker {
-		cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+		cfg.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
 	} else {
 		cfg.Missing, cfg.BrokerWait, cfg.Tell = queue.LeaveMissing, time.Minute, func(string) {}
 	}

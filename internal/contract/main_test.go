@@ -78,7 +78,7 @@ func startBroker(t *testing.T, change func(*queue.Config)) (*queue.Queue, *nats.
 
 func openQueue(t *testing.T, cfg queue.Config) *queue.Queue {
 	t.Helper()
-	cfg.Name, cfg.Worker, cfg.Present = "w1", true, fleet.Present
+	cfg.Name, cfg.Worker, cfg.Living = "w1", true, fleet.Living
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

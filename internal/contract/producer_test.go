@@ -203,7 +203,7 @@ func TestProducersMayNotWriteOutcomes(t *testing.T) {
 func TestProducersReachNothingByReplies(t *testing.T) {
 	login := guardedServer(t)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Worker, cfg.Present = login("orderpost"), true, fleet.Present
+	cfg.URL, cfg.Worker, cfg.Living = login("orderpost"), true, fleet.Living
 	q := openQueue(t, cfg)
 	trusted, err := nats.Connect(login("orderpost"), nats.Timeout(time.Minute))
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func TestARightThatIsMissing(t *testing.T) {
 		change(&cfg)
 		return queuetest.Connect(t, cfg)
 	}
-	worker := connect("worker", func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })
+	worker := connect("worker", func(cfg *queue.Config) { cfg.Worker, cfg.Living = true, fleet.Living })
 	q := connect("shop", func(cfg *queue.Config) { cfg.BrokerWait = time.Hour })
 	d := New(q, nil)
 	t.Cleanup(d.Close)

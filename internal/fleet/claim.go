@@ -111,42 +111,13 @@ func (c *Control) mayReplace(ctx context.Context, have, want Identity) error {
 	if !nothingStored(counts) {
 		return refusal
 	}
-	if refusal.Present, err = c.livingWorker(ctx); err != nil {
+	if refusal.Present, err = Living(ctx, c.bucket, ""); err != nil {
 		return err
 	}
 	if refusal.Present != "" {
 		return refusal
 	}
 	return nil
-}
-
-// livingPause is the time between two looks at who is present.
-const livingPause = 250 * time.Millisecond
-
-// livingWorker names a worker that gives a sign of life while we look; "" if there
-// is none. A worker that was killed a moment ago is listed until its entry expires,
-// and gives none. Our own worker has not begun to.
-func (c *Control) livingWorker(ctx context.Context) (string, error) {
-	seen := make(map[string]time.Time)
-	for {
-		workers, err := c.Workers(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, w := range workers {
-			key := presenceKey(w)
-			if before, known := seen[key]; known && w.SeenAt.After(before) {
-				return w.Worker, nil
-			}
-			seen[key] = w.SeenAt
-		}
-		if len(workers) == 0 {
-			return "", nil
-		}
-		if err := settle.RealTime().Sleep(ctx, livingPause); err != nil {
-			return "", err
-		}
-	}
 }
 
 // ErrClaimChanged is returned by TakeOver if somebody else changed the fleet's

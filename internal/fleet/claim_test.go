@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 var (
@@ -99,20 +97,11 @@ func TestAWorkerThatLivesKeepsItsAPI(t *testing.T) {
 	s := startBroker(t)
 	a, b := open(t, s, "a"), open(t, s, "b")
 	require.NoError(t, a.claim(t, trial))
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for a.Appear(ctx, Presence{ID: "1", Worker: "a"}) == nil {
-			_ = settle.RealTime().Sleep(ctx, 50*time.Millisecond)
-		}
-	}()
-	require.Eventually(t, func() bool { w, err := a.Workers(t.Context()); return err == nil && len(w) == 1 }, time.Minute, 5*time.Millisecond)
+	stop := a.beats(t)
 	e := identityError(t, b.claim(t, api))
 	require.Equal(t, "a", e.Present)
 	stop()
-	<-done
-	// The entry of one that was killed is there until it expires.
+	// The entry of one that was killed is still there.
 	require.NoError(t, b.claim(t, api))
 }
 

@@ -115,24 +115,42 @@ func (c *Control) Remove(ctx context.Context, p Presence) error {
 	return c.bucket.Erase(ctx, key)
 }
 
-// Workers lists the workers that are present, by this machine's clock.
-func (c *Control) Workers(ctx context.Context) ([]Presence, error) { return workers(ctx, c.bucket) }
-
-func workers(ctx context.Context, b *queue.Bucket) (out []Presence, err error) {
-	err = b.Walk(ctx, presencePrefix, func(e queue.Entry) error {
-		if p, _ := readPresence(e); !p.Left && time.Since(e.At) <= PresenceTerm {
-			out = append(out, p)
-		}
-		return nil
-	})
-	return out, err
+// Workers lists the workers that are present by the broker's time, as View.Present does.
+func (c *Control) Workers(ctx context.Context) ([]Presence, error) {
+	v, err := c.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v.Present(), nil
 }
 
-// Present names the workers that are present. It is meant for queue.Config.Present.
-func Present(ctx context.Context, b *queue.Bucket) (names []string, err error) {
-	all, err := workers(ctx, b)
-	for _, p := range all {
-		names = append(names, p.Worker)
+// livingPause is the time between two looks of Living.
+const livingPause = 250 * time.Millisecond
+
+// Living names a worker other than self that gives a sign of life while it looks, whatever the clocks
+// say; "" if there is none. While somebody is listed, it looks for up to PresenceTerm: a worker
+// that was killed is listed for a while. It is meant for queue.Config.Living.
+func Living(ctx context.Context, b *queue.Bucket, self string) (name string, err error) {
+	seen := make(map[string]uint64)
+	for began := time.Now(); ; {
+		first, listed := len(seen) == 0, 0
+		err := b.Walk(ctx, presencePrefix, func(e queue.Entry) error {
+			p, _ := readPresence(e)
+			if p.Left || p.Worker == self {
+				return nil
+			}
+			if !first && seen[e.Key] != e.Revision {
+				name = p.Worker
+			}
+			seen[e.Key] = e.Revision
+			listed++
+			return nil
+		})
+		if err != nil || name != "" || listed == 0 || time.Since(began) > PresenceTerm {
+			return name, err
+		}
+		if err := settle.RealTime().Sleep(ctx, livingPause); err != nil {
+			return "", err
+		}
 	}
-	return names, err
 }

@@ -1,12 +1,14 @@
 package fleet
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 func TestNamesOfWorkersBecomeKeys(t *testing.T) {
@@ -15,15 +17,29 @@ func TestNamesOfWorkersBecomeKeys(t *testing.T) {
 	}
 }
 
-// R7: leases count on the AckWait that the consumer has, whoever set it.
+// beats gives signs of life as a worker until stop is called.
+func (n *node) beats(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for n.Appear(ctx, Presence{ID: "1", Worker: n.name, Since: time.Now()}) == nil {
+			_ = settle.RealTime().Sleep(ctx, 50*time.Millisecond)
+		}
+	}()
+	stop = func() { cancel(); <-over }
+	t.Cleanup(stop)
+	require.Eventually(t, func() bool { workers, err := n.Workers(t.Context()); return err == nil && len(workers) == 1 }, time.Minute, 5*time.Millisecond)
+	return stop
+}
+
+// R7: leases count on the AckWait that the consumer has, whoever set it. A worker that relies on
+// it gives signs of life while another one looks, whatever their clocks say; one that was killed a moment ago gives none.
 func TestR7AckWaitIsTheFleets(t *testing.T) {
 	s := startBroker(t)
 	q := open(t, s, "a", func(c *queue.Config) { c.AckWait = 1200 * time.Millisecond })
-	require.NoError(t, q.Appear(t.Context(), Presence{ID: "1", Worker: "a", Since: time.Now()}))
-	require.Eventually(t, func() bool {
-		workers, err := q.Workers(t.Context())
-		return err == nil && len(workers) == 1
-	}, time.Minute, 5*time.Millisecond)
+	stop := q.beats(t)
 
 	shorter := func(c *queue.Config) { c.AckWait = time.Second }
 	_, err := tryOpen(t, s, "b", shorter)
@@ -32,10 +48,23 @@ func TestR7AckWaitIsTheFleets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1080*time.Millisecond, producer.Claims.Term(), "the deployed AckWait less the margin")
 
-	require.NoError(t, q.Remove(t.Context(), Presence{Worker: "a", ID: "1"}))
+	stop()
 	b, err := tryOpen(t, s, "b", shorter)
 	require.NoError(t, err)
 	require.Equal(t, 900*time.Millisecond, b.Claims.Term())
+}
+
+// TestAWorkerIsNoOtherOfItself: it looks for others while it runs itself.
+func TestAWorkerIsNoOtherOfItself(t *testing.T) {
+	s := startBroker(t)
+	a, b := open(t, s, "a"), open(t, s, "b")
+	a.beats(t)
+	other, err := Living(t.Context(), a.Bucket(), "a")
+	require.NoError(t, err)
+	require.Empty(t, other)
+	other, err = Living(t.Context(), b.Bucket(), "b")
+	require.NoError(t, err)
+	require.Equal(t, "a", other)
 }
 
 // TestAWorkerThatLeftIsNotCounted, also where the broker was killed and knows its last entry

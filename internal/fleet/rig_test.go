@@ -27,7 +27,7 @@ type node struct {
 func tryOpen(t *testing.T, s *queuetest.Broker, name string, change ...func(*queue.Config)) (*node, error) {
 	t.Helper()
 	cfg := s.Config(name)
-	cfg.Present = Present
+	cfg.Living = Living
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -37,7 +37,7 @@ func newPlace(t *testing.T) *place {
 	p := &place{t: t, s: s}
 	worker := queue.DefaultConfig()
 	worker.URL, worker.Token, worker.Name, worker.Worker = s.URL, s.Token, "w", true
-	worker.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+	worker.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
 	q, err := queue.Open(t.Context(), worker, zerolog.Nop()) // makes the streams
 	require.NoError(t, err)
 	q.Close()

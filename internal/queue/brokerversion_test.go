@@ -89,7 +89,7 @@ func posing(t *testing.T, version string, log zerolog.Logger) (*netcut.Impostor,
 	require.NoError(t, err)
 	t.Cleanup(as.Close)
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = as.URL(), s.Token, "a", true, present
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = as.URL(), s.Token, "a", true, living
 	q, err := Open(t.Context(), cfg, log, nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
 	if err == nil {
 		t.Cleanup(q.Close)

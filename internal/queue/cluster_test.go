@@ -51,7 +51,7 @@ func openCluster(t *testing.T, nodes []*server.Server, name string, change ...fu
 		urls = append(urls, s.ClientURL())
 	}
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, present, 3, 2*time.Second
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, living, 3, 2*time.Second
 	for _, c := range change {
 		c(&cfg)
 	}

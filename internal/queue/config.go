@@ -53,12 +53,11 @@ type Config struct {
 	// Worker says that this program handles the queue. Streams and consumer are
 	// then updated to its settings.
 	Worker bool `env:"-"`
-	// Present returns the names of the workers that are present, from their
-	// entries in the bucket. The queue calls it before it changes what running
-	// workers rely on: the consumer, and the largest message of a stream. A
-	// worker must set it. nil means that no other workers exist, as on a broker
-	// of the program's own.
-	Present func(ctx context.Context, b *Bucket) (workers []string, err error) `env:"-"`
+	// Living names a worker other than self that gives a sign of life in the bucket while it
+	// looks, which may take seconds; "" = there is none. The queue calls it before it changes the
+	// consumer, on which running workers rely. A worker must set it. nil means that no other
+	// workers exist, as on a broker of the program's own.
+	Living func(ctx context.Context, b *Bucket, self string) (other string, err error) `env:"-"`
 	// Missing says what Open does about streams that the broker does not have.
 	Missing Missing `env:"-"`
 	// Name identifies the connection in the broker's monitoring.

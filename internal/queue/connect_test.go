@@ -23,5 +23,5 @@ func TestAWorkerMustKnowWhoElseIsPresent(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Worker = s.URL, s.Token, true
 	_, err := Open(t.Context(), cfg, zerolog.Nop())
-	require.ErrorContains(t, err, "Config.Present is not set")
+	require.ErrorContains(t, err, "Config.Living is not set")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -240,26 +239,18 @@ func (tp *Topology) mayChangeAckWait(ctx context.Context, have time.Duration) er
 	}
 }
 
-// otherWorkers returns the names of the other workers that are present.
-func (tp *Topology) otherWorkers(ctx context.Context) ([]string, error) {
-	if tp.conn.cfg.Present == nil {
-		return nil, nil
-	}
-	all, err := tp.conn.cfg.Present(ctx, tp.bucket)
-	return slices.DeleteFunc(all, func(name string) bool { return name == tp.conn.cfg.Name }), err
-}
-
-// otherWorker returns the name of one of them; "" = none is present. It asks
+// otherWorker returns the name of another worker that lives; "" = there is none. It asks
 // again while no server answers reads: a bucket with replicas that was just
 // created has no leader yet.
 func (tp *Topology) otherWorker(ctx context.Context) (string, error) {
-	until := time.Now().Add(tp.conn.cfg.ConnectTimeout)
-	others, err := tp.otherWorkers(ctx)
+	cfg := tp.conn.cfg
+	if cfg.Living == nil {
+		return "", nil
+	}
+	until := time.Now().Add(cfg.ConnectTimeout)
+	other, err := cfg.Living(ctx, tp.bucket, cfg.Name)
 	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && pause(ctx, ensurePause) == nil {
-		others, err = tp.otherWorkers(ctx)
+		other, err = cfg.Living(ctx, tp.bucket, cfg.Name)
 	}
-	if len(others) == 0 {
-		return "", err
-	}
-	return others[0], err
+	return other, err
 }

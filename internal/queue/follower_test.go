@@ -147,7 +147,7 @@ func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 	require.False(t, jetStore{openQueue(t, startBroker(t), "alone")}.Replicated())
 	nodes, _ := startCluster(t)
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = nodes[0].ClientURL(), "early", true, present
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living = nodes[0].ClientURL(), "early", true, living
 	early := openSoon(t, cfg, func() zerolog.Logger { return zerolog.Nop() })
 	results := early.Conn.cfg.streams()[1].config
 	results.Replicas = clusterSize

@@ -36,7 +36,7 @@ func benchHeld(b *testing.B, held int) {
 	b.Cleanup(s.Stop)
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "w1", true
-	cfg.Present = present
+	cfg.Living = living
 	q, err := Open(b.Context(), cfg, zerolog.Nop())
 	noError(b, err)
 	b.Cleanup(q.Close)

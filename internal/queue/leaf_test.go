@@ -66,7 +66,7 @@ func (h *hub) stop() {
 // open connects a worker to the leaf.
 func (h *hub) open(name string) *Queue {
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = h.leaf.ClientURL(), name, true, present
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living = h.leaf.ClientURL(), name, true, living
 	return openSoon(h.t, cfg, func() zerolog.Logger { return zerolog.Nop() }) // the leaf may not be connected yet
 }
 
@@ -160,7 +160,7 @@ func TestReplicasAreRaisedAndOneIsWarnedOf(t *testing.T) {
 	nodes, _ := startCluster(t)
 	start := func(replicas int) (*Queue, string) {
 		cfg := DefaultConfig()
-		cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.Replicas = nodes[0].ClientURL(), "a", true, present, replicas
+		cfg.URL, cfg.Name, cfg.Worker, cfg.Living, cfg.Replicas = nodes[0].ClientURL(), "a", true, living, replicas
 		var log strings.Builder
 		q := openSoon(t, cfg, func() zerolog.Logger { log.Reset(); return zerolog.New(&log) })
 		return q, log.String()
@@ -190,7 +190,7 @@ func TestReplicasAreRaisedAndOneIsWarnedOf(t *testing.T) {
 func TestALoneServerIsNotWarnedOf(t *testing.T) {
 	s := startBroker(t)
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, "a", true, present
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "a", true, living
 	var log strings.Builder
 	q, err := Open(t.Context(), cfg, zerolog.New(&log))
 	require.NoError(t, err)

@@ -334,7 +334,7 @@ func TestAWorkerThatMayNotMakeStreamsSaysSo(t *testing.T) {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
 			cfg := DefaultConfig()
-			cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.ConnectTimeout = brokerThatDenies(t, denied), "clerk", true, present, time.Hour
+			cfg.URL, cfg.Name, cfg.Worker, cfg.Living, cfg.ConnectTimeout = brokerThatDenies(t, denied), "clerk", true, living, time.Hour
 			_, err := Open(t.Context(), cfg, zerolog.Nop())
 			require.ErrorContains(t, err, `the broker refuses it`)
 			require.ErrorContains(t, err, denied)
@@ -348,7 +348,7 @@ func TestAWorkerThatMayNotMakeStreamsSaysSo(t *testing.T) {
 func TestAWorkersRefusalIsNamed(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = brokerThatDenies(t, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"), "clerk", true, present
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living = brokerThatDenies(t, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"), "clerk", true, living
 	q, err := Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
@@ -362,7 +362,7 @@ func TestAWorkersRefusalIsNamed(t *testing.T) {
 func TestAWorkerThatMayAcknowledgeNothingSaysSoOnce(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = brokerThatDenies(t, "$JS.ACK.>"), "clerk", true, present
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living = brokerThatDenies(t, "$JS.ACK.>"), "clerk", true, living
 	var warnings atomic.Int64
 	q, err := Open(t.Context(), cfg, zerolog.New(lineFunc(func() { warnings.Add(1) })).Level(zerolog.WarnLevel))
 	require.NoError(t, err)
@@ -399,7 +399,7 @@ func TestAWorkerWaitsForALeader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.ConnectTimeout = ns.ClientURL(), "w1", true, present, 300*time.Millisecond
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living, cfg.ConnectTimeout = ns.ClientURL(), "w1", true, living, 300*time.Millisecond
 	_, err = Open(t.Context(), cfg, zerolog.Nop())
 	require.ErrorIs(t, err, ErrUnreachable)
 	require.ErrorContains(t, err, "JetStream at the broker at "+ns.ClientURL()+" is not ready after")

@@ -62,8 +62,8 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Worker && cfg.Present == nil {
-		return nil, errors.New("queue.Config.Present is not set: a worker must know which others are present (fleet.Present)")
+	if cfg.Worker && cfg.Living == nil {
+		return nil, errors.New("queue.Config.Living is not set: a worker must know which others live (fleet.Living)")
 	}
 	cn := &Conn{cfg: cfg, n: cfg.names(), log: log}
 	rd := &reader{conn: cn}

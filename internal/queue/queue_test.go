@@ -32,21 +32,23 @@ func startBrokerIn(t *testing.T, dir string) *embedded.Server {
 	return s
 }
 
-// present replaces fleet.Present: the test's workers write presence.<name>.
-func present(ctx context.Context, b *Bucket) (names []string, err error) {
+// living replaces fleet.Living: the test's workers write presence.<name>.
+func living(ctx context.Context, b *Bucket, self string) (other string, err error) {
 	const prefix = "presence."
 	err = b.Walk(ctx, prefix, func(e Entry) error {
-		names = append(names, strings.TrimPrefix(e.Key, prefix))
+		if name := strings.TrimPrefix(e.Key, prefix); name != self {
+			other = name
+		}
 		return nil
 	})
-	return names, err
+	return other, err
 }
 
 // openQueue connects a worker of the given name to the broker.
 func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Config)) *Queue {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, present
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, name, true, living
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -60,7 +62,7 @@ func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Co
 func openCut(t *testing.T, s *embedded.Server, name string, cut *netcut.Dialer) *Queue {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, present
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, name, true, living
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut),
 		nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
 	require.NoError(t, err)

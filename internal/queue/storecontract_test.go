@@ -44,7 +44,7 @@ func contractBroker(t *testing.T) *storecontract.Broker {
 	cut := &netcut.Dialer{}
 	s, restart := serverOfChoice(t)
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.AckWait = s.URL, s.Token, "contract", true, present, 2*time.Second
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living, cfg.AckWait = s.URL, s.Token, "contract", true, living, 2*time.Second
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut))
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

@@ -31,7 +31,7 @@ func startBroker(t testing.TB) *embedded.Server {
 func openQueue(t testing.TB, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, name, true, fleet.Living
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -57,7 +57,7 @@ func (c Config) Normalize() Config {
 		}
 		c.Name = host + "-" + strconv.Itoa(os.Getpid())
 	}
-	c.Queue.Name, c.Queue.Worker, c.Queue.Present = c.Name, true, fleet.Present
+	c.Queue.Name, c.Queue.Worker, c.Queue.Living = c.Name, true, fleet.Living
 	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts
 	c.Queue.AttemptTimeout, c.Queue.LongestDelay = c.Submit.RequestTimeout, c.Submit.RetryDelayMax
 	return c

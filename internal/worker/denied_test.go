@@ -25,7 +25,7 @@ func TestAWorkerThatMayRequestNoOrdersSaysSo(t *testing.T) {
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	require.True(t, ns.ReadyForConnections(time.Minute))
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = "nats://worker:pw@"+ns.Addr().String(), "w-1", true, fleet.Present
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Living = "nats://worker:pw@"+ns.Addr().String(), "w-1", true, fleet.Living
 	q := queuetest.Connect(t, cfg)
 	m := newTopologyMonitor(q, nil, zerolog.Nop(), 0, 0)
 	_, missing := m.status()

@@ -60,7 +60,7 @@ func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)
 
 func (r *rig) queueConfig(name string) queue.Config {
 	cfg := r.broker.Config(name)
-	cfg.Present = fleet.Present
+	cfg.Living = fleet.Living
 	cfg.AckWait, cfg.AttemptTimeout = r.ackWait, r.ackWait/2
 	return cfg
 }

@@ -55,7 +55,7 @@ func runOursOnServers(n int) func(ctx context.Context, d *durableTrial) error {
 			return err
 		}
 		for {
-			if all, err := fleet.Present(ctx, d.queue.Bucket()); err == nil && len(all) > 0 {
+			if all, err := fleet.New(d.queue).Workers(ctx); err == nil && len(all) > 0 {
 				return d.enqueue(ctx, env)
 			}
 			if err := p.lookAgain(ctx); err != nil {
@@ -103,7 +103,7 @@ func (d *durableTrial) enqueue(ctx context.Context, env []string) error {
 func (d *durableTrial) join(ctx context.Context, data string) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout, cfg.Present = "bench", time.Second, fleet.Present
+		cfg.Name, cfg.ConnectTimeout, cfg.Living = "bench", time.Second, fleet.Living
 		err := worker.JoinEmbedded(&cfg, data)
 		if err == nil {
 			var q *queue.Queue

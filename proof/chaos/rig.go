@@ -398,7 +398,7 @@ func (r *rig) brokerURL() (string, error) {
 func (r *rig) open(ctx context.Context, name string) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout, cfg.Present = name, time.Second, fleet.Present
+		cfg.Name, cfg.ConnectTimeout, cfg.Living = name, time.Second, fleet.Living
 		if !r.o.usual {
 			cfg.AckWait = ackWait // the first to come creates the consumer
 		}

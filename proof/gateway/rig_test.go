@@ -73,7 +73,7 @@ func newRig(t testing.TB, change func(*gateway.Config, *queue.Config)) *rig {
 	require.NoError(t, err)
 	t.Cleanup(func() { r.broker.Stop() })
 	listen, cfg := gateway.Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Present, cfg.BrokerWait = r.broker.URL, r.broker.Token, "test", fleet.Present, time.Millisecond
+	cfg.URL, cfg.Token, cfg.Name, cfg.Living, cfg.BrokerWait = r.broker.URL, r.broker.Token, "test", fleet.Living, time.Millisecond
 	change(&listen, &cfg)
 	open := func(worker bool) *queue.Queue {
 		cfg.Worker = worker

@@ -28,7 +28,7 @@ func rare(t *testing.T) func(dir string) {
 		defer broker.Stop()
 		cfg := queue.DefaultConfig()
 		cfg.URL, cfg.Token, cfg.Name, cfg.Worker = broker.URL, broker.Token, "fill", true
-		cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+		cfg.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
 		q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 		require.NoError(t, err)
 		defer q.Close()

@@ -32,7 +32,7 @@ func left(t *testing.T) string {
 	dir := t.TempDir()
 	s := start(t, dir)
 	cfg := config(dir).Queue
-	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
+	cfg.URL, cfg.Token, cfg.Worker, cfg.Living = s.URL, s.Token, true, fleet.Living
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	q.Close()

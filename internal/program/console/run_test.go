@@ -32,7 +32,7 @@ func TestConsole(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
+	cfg.URL, cfg.Token, cfg.Worker, cfg.Living = s.URL, s.Token, true, fleet.Living
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	q.Close()

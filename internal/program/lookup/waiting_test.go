@@ -24,7 +24,7 @@ func TestAnOrderThatWaitsIsFound(t *testing.T) {
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "a", true
-	cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+	cfg.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

@@ -31,7 +31,7 @@ func brokerOf(t *testing.T, dir string) *embedded.Server {
 func openAsWorker(t *testing.T, s *embedded.Server) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, "w1", true, fleet.Present
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "w1", true, fleet.Living
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

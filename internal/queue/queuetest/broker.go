@@ -64,12 +64,12 @@ func (b *Broker) JetStream(t testing.TB) jetstream.JetStream {
 func (b *Broker) Config(name string) queue.Config {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = b.URL, b.Token, name, true
-	cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+	cfg.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
 	return cfg
 }
 
 // AsCommand makes the settings those of a command or a producer.
-func AsCommand(cfg *queue.Config) { cfg.Worker, cfg.Present = false, nil }
+func AsCommand(cfg *queue.Config) { cfg.Worker, cfg.Living = false, nil }
 
 // Open connects a worker to the broker, with the settings of Config unless change says
 // otherwise. The first queue on a broker creates the streams.
