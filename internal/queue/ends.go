@@ -16,11 +16,14 @@ type ends struct {
 	again uint64 // the highest confirmed sequence at a write that got no higher one; 0 = none did
 }
 
-// era is one life of a stream: from its creation, or from the moment at which a person
-// accepted that its end is lost (Repair).
-type era struct{ created, accepted time.Time }
+// era is one life of a stream: from its creation, or from the last loss of its end that a person
+// accepted (Repair).
+type era struct {
+	created  time.Time
+	accepted string
+}
 
-func (a era) same(b era) bool { return a.created.Equal(b.created) && a.accepted.Equal(b.accepted) }
+func (a era) same(b era) bool { return a.created.Equal(b.created) && a.accepted == b.accepted }
 
 // reach is how far a stream had come, as one program knew.
 type reach struct {

@@ -83,7 +83,7 @@ func TestEnds(t *testing.T) {
 	e.stored(five, 3)
 	require.EqualValues(t, 5, e.look(first))
 	require.EqualValues(t, 3, e.reached().last, "or each write would tell the loss again")
-	for _, next := range []era{{created: first.created, accepted: time.Now()}, {created: first.created.Add(time.Hour)}} {
+	for _, next := range []era{{created: first.created, accepted: "loss"}, {created: first.created.Add(time.Hour)}} {
 		require.Zero(t, e.look(next))
 		e.stored(five, 1) // sent in the former era
 		require.Equal(t, reach{next, 0}, e.reached())
@@ -172,5 +172,47 @@ func TestAWorkerThatStartsOnAnEmptyBrokerAcceptsNoLoss(t *testing.T) {
 		losses, _, err = q.Extents.Losses(t.Context(), saw)
 		require.NoError(t, err)
 		require.Empty(t, losses)
+	}
+}
+
+// TestWhatAPersonAcceptedIsNamed: names tell whether a loss was accepted after a program looked, and no
+// clocks: that of the person who accepted the second loss may be behind that of the first.
+func TestWhatAPersonAcceptedIsNamed(t *testing.T) {
+	created := time.Unix(1_000_000, 0)
+	accepted := func(names ...string) []string { return names }
+	for name, c := range map[string]struct {
+		bucket, seen []string
+		raised       bool
+	}{
+		"nothing was accepted":                            {nil, nil, true},
+		"the first loss was":                              {accepted("a"), nil, false},
+		"nothing was since":                               {accepted("a"), accepted("a"), true},
+		"another loss was":                                {accepted("a", "b"), accepted("a"), false},
+		"an older copy of the bucket":                     {accepted("a"), accepted("a", "b"), true},
+		"a copy from before any":                          {nil, accepted("a", "b"), true},
+		"the bucket was made again, and a loss accepted":  {accepted("c"), accepted("a", "b"), false},
+		"many were accepted since, more than are named":   {accepted("x", "y"), accepted("a"), false},
+		"an older copy, after which another was accepted": {accepted("a", "c"), accepted("a", "b"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := Extents{"ORDERS": {Created: created, Last: 3, Accepted: c.bucket}}
+			now := Extents{"ORDERS": {Created: created, Last: 3}}
+			require.Equal(t, c.raised, raise(was, Extents{"ORDERS": {Created: created, Last: 9, Accepted: c.seen}}, now))
+			require.Equal(t, c.raised, was["ORDERS"].Last == 9)
+		})
+	}
+}
+
+// TestAStreamThatWasReplacedIsALoss whatever the clock said of the broker that made the next one: that of a
+// new machine may be years behind.
+func TestAStreamThatWasReplacedIsALoss(t *testing.T) {
+	for _, apart := range []time.Duration{time.Hour, -time.Hour, -50 * 365 * 24 * time.Hour} {
+		former := Extent{Created: time.Unix(2_000_000_000, 0), Last: 5}
+		next := Extent{Created: former.Created.Add(apart), Last: 2}
+		was, now := Extents{"ORDERS": next}, Extents{"ORDERS": next}
+		require.True(t, raise(was, Extents{"ORDERS": former}, now), apart)
+		require.Equal(t, former, was["ORDERS"])
+		require.False(t, raise(was, Extents{"ORDERS": next}, now), "one that knows only the next stream changes nothing")
+		require.Equal(t, former, was["ORDERS"])
 	}
 }

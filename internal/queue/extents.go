@@ -2,10 +2,12 @@ package queue
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,8 +28,25 @@ type Extent struct {
 	// Again is the sequence that the stream had reached when its broker gave the same or a
 	// lower one to a later message; 0 = it did not.
 	Again uint64 `json:"again,omitempty"`
-	// Accepted is when a person accepted the last loss (Repair).
-	Accepted time.Time `json:"accepted,omitzero"`
+	// Accepted names the losses that a person accepted (Repair), the last ones in their order.
+	Accepted []string `json:"accepted,omitempty"`
+}
+
+// mostAccepted is how many names Extent.Accepted keeps.
+const mostAccepted = 16
+
+// accepted names the loss that a person accepted last; "" = none was.
+func (e Extent) accepted() string {
+	if len(e.Accepted) == 0 {
+		return ""
+	}
+	return e.Accepted[len(e.Accepted)-1]
+}
+
+// acceptedSince reports whether a person accepted a loss that somebody who saw the extent before does
+// not know. An older copy of the bucket names one that is known.
+func (e Extent) acceptedSince(before Extent) bool {
+	return len(e.Accepted) > 0 && !slices.Contains(before.Accepted, e.accepted())
 }
 
 // Extents are the extents of an installation's streams, by the streams' names.
@@ -82,11 +101,12 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 		was = maps.Clone(seen)
 		ex.keep(ctx, was, revision)
 	}
-	raised := raise(was, seen)
+	raised := false
 	for look := 1; ; look++ {
 		if now, err = ex.extents(ctx); err != nil {
 			return nil, nil, err
 		}
+		raised = raise(was, seen, now) || raised
 		for name, e := range now {
 			e.Accepted = was[name].Accepted
 			now[name] = e
@@ -116,15 +136,15 @@ func (ex *ExtentKeeper) keep(ctx context.Context, e Extents, revision uint64) {
 }
 
 // raise raises extents to what was seen of the same streams, unless a person accepted a loss
-// since. It puts back older streams that held something: a worker that started after all
-// streams were lost made others and remembered those. It adds streams that are not there: the
-// bucket remembers nothing of itself, because workers write to it all the time.
-func raise(was, seen Extents) (raised bool) {
+// since. If streams that held something have been replaced, it puts them back in the place of the present
+// ones: a worker that started after all streams were lost made others and remembered those. It adds
+// streams that are not there: the bucket remembers nothing of itself, because workers write to it all the time.
+func raise(was, seen, now Extents) (raised bool) {
 	for name, e := range seen {
 		have, known := was[name]
 		switch {
-		case known && have.Accepted.After(e.Accepted):
-		case !known, e.Last > 0 && e.Created.Before(have.Created):
+		case known && have.acceptedSince(e):
+		case !known, e.Last > 0 && have.Created.Equal(now[name].Created) && !e.Created.Equal(have.Created):
 			was[name], raised = e, true
 		case e.Created.Equal(have.Created) && e.Last > have.Last:
 			have.Last = e.Last
@@ -173,13 +193,18 @@ func (ex *ExtentKeeper) RememberExtents(ctx context.Context, seen, now Extents) 
 
 // acceptExtents makes the bucket remember the streams as they are now.
 func (ex *ExtentKeeper) acceptExtents(ctx context.Context) error {
+	was, _, err := ex.remembered(ctx)
+	if err != nil {
+		return err
+	}
 	now, err := ex.extents(ctx)
 	if err != nil {
 		return err
 	}
-	at := time.Now().UTC()
+	loss := rand.Text()
 	for name, e := range now {
-		e.Accepted = at
+		before := was[name].Accepted
+		e.Accepted = append(slices.Clone(before[max(0, len(before)-mostAccepted+1):]), loss)
 		now[name] = e
 	}
 	return ex.bucket.Put(ctx, extentsKey, now)
@@ -243,7 +268,7 @@ func (ex *ExtentKeeper) keepAgain(ctx context.Context, was Extents, revision uin
 	for name, have := range now {
 		former, again := was[name], uint64(0)
 		if e := ex.endsOf(name); e != nil {
-			again = e.look(era{have.Created, former.Accepted})
+			again = e.look(era{have.Created, former.accepted()})
 		}
 		if have.Last < former.Last && have.Created.Equal(former.Created) && !ex.reader.replicated() {
 			again = max(again, former.Last)
