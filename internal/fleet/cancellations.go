@@ -35,13 +35,19 @@ func ReadCancellations(e queue.Entry) (c settle.Cancellations, err error) {
 // stored then. It writes nothing if change returns the same marks, as same reports.
 func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.Cancellation) (next []settle.Cancellation, same bool)) (now settle.Cancellations, err error) {
 	for {
-		entries, err := c.bucket.Last(ctx, CancelledKey) // a producer may read only so
+		entries, err := c.bucket.Last(ctx, CancelledKey, presencePrefix+">") // a producer may read only so
 		if err != nil {
 			return now, err
 		}
 		var revision uint64
+		var known int64 // the version that a worker knows, also if the bucket was lost since
 		now = settle.Cancellations{}
 		for _, e := range entries {
+			if e.Key != CancelledKey {
+				p, _ := readPresence(e)
+				known = max(known, p.Cancelled)
+				continue
+			}
 			revision = e.Revision
 			if now, err = ReadCancellations(e); err != nil {
 				return now, err
@@ -54,7 +60,7 @@ func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.
 		if len(next) > mostCancellations {
 			return now, ErrCancellations
 		}
-		now.Marks, now.Version = next, max(now.Version+1, time.Now().UnixNano()) // it grows also if the bucket was lost
+		now.Marks, now.Version = next, max(now.Version, known)+1
 		_, err = c.bucket.Swap(ctx, CancelledKey, now, revision)
 		if !errors.Is(err, settle.ErrStale) {
 			return now, err
