@@ -10,9 +10,12 @@ import (
 )
 
 // announce gives a sign of life if one is due. What it says of our share is true
-// already.
-func (m *Member) announce(ctx context.Context) error {
+// already. view shows our last one.
+func (m *Member) announce(ctx context.Context, view *View) error {
 	p := m.Describe()
+	if m.noteClocks(view.Members, p.ClockMS); m.ClockNote() != "" {
+		p.Notes = append(p.Notes, m.ClockNote())
+	}
 	p.Worker, p.ID, p.Joined = m.Name, m.membership.id, m.membership.joined
 	p.Limit, p.Share, p.Cancelled = m.Limit, m.share, m.cancelled
 	for _, o := range m.others {

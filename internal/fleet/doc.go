@@ -25,6 +25,7 @@
 //	member.go    its rounds: read, obey, announce
 //	obey.go      hold, API, throttle and resume, applied to the gate
 //	announce.go  its signs of life, and its leaving
+//	clock.go     a note if its clock and the broker's disagree
 //	share.go     its share of the rate limit (R12, docs/protocol.md#r12)
 //
 // Each worker probes the API for itself while it is down.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,6 +75,8 @@ type Member struct {
 	cancelled      int64  // version of the cancellations
 	throttle       uint64 // revision of the last throttle
 	throttledUntil time.Time
+
+	clockNote atomic.Pointer[string]
 
 	fence *time.Timer
 	mu    sync.Mutex // guards fenced
@@ -160,7 +163,7 @@ func (m *Member) round(parent context.Context) (again bool) {
 		listed := m.obey(view)
 		m.endHold(ctx, view)
 		m.eraseDead(ctx, view)
-		err = m.announce(ctx)
+		err = m.announce(ctx, view)
 		again = err == nil && !listed
 	}
 	if parent.Err() == nil {

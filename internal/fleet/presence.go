@@ -27,7 +27,7 @@ type Presence struct {
 	Reasons  []string  `json:"reasons,omitempty"`
 	// ShutMS is for how long its gate has been closed, in milliseconds; 0 = it is open.
 	ShutMS int64 `json:"shut_ms,omitempty"`
-	// Notes are remarks about the API's answers that call for a person.
+	// Notes are remarks about the API's answers and about clocks that call for a person.
 	Notes []string `json:"notes,omitempty"`
 	// ID names this stay of the worker in the fleet. The worker takes a new one
 	// whenever the others may have counted it as gone. Beat numbers its signs of life.

@@ -20,7 +20,7 @@ type Snapshot struct {
 	// InFlight is the number of orders in hand, at most Slots.
 	InFlight, Slots int
 	Gate            Gate
-	// Notes are remarks about the API's answers for a person.
+	// Notes are remarks about the API's answers and about clocks, for a person.
 	Notes []string
 	// LeaseLosses counts the claims that expired before the worker finished their
 	// orders, since the start.

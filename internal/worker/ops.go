@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/endpoint"
+	"orderpost/internal/fleet"
 	"orderpost/internal/notify"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
@@ -40,6 +41,7 @@ type sources struct {
 	topology  *topologyMonitor
 	storage   *storageMonitor
 	sender    *notify.Sender // nil = outcomes are not sent
+	member    *fleet.Member
 }
 
 // operations is what operators see of a worker: metrics, health, and the server for
@@ -172,6 +174,9 @@ func (o *operations) snapshot() ops.Snapshot {
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
 	s.Store = p.storage.snapshot()
 	s.Gate, s.Notes = gateSnapshot(p.submitter.Gate().State()), p.submitter.Notes()
+	if note := p.member.ClockNote(); note != "" {
+		s.Notes = append(s.Notes, note)
+	}
 	if c := p.submitter.Clock(); c.Samples > 0 {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}
 	}

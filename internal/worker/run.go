@@ -215,7 +215,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, schema *orde
 	if sender != nil {
 		sides.Go(func() { sender.Run(side) })
 	}
-	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage, sender: sender})
+	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage, sender: sender, member: member})
 	sides.Go(func() { view.poll(side) })
 	closeDoor, err := openDoor(ctx, cfg, q, schema, env, view.registry)
 	if err != nil {
