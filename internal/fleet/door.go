@@ -65,13 +65,17 @@ type Door struct {
 func (v *View) Doors() []Door {
 	var there []Door
 	for _, d := range v.doors {
-		if v.Now.Sub(d.SeenAt) <= DoorTerm {
+		if isThere(v.Now, d.SeenAt) {
 			there = append(there, d)
 		}
 	}
 	slices.SortFunc(there, func(a, b Door) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	return there
 }
+
+// isThere reports whether a process that shows itself every doorEvery did so lately, by the broker's
+// time: also one whose last time is ahead, since the clock was put back, did not.
+func isThere(now, seenAt time.Time) bool { return now.Sub(seenAt).Abs() <= DoorTerm }
 
 // readDoor reads a door's entry. ok is false for one that was left.
 func readDoor(e queue.Entry) (d Door, ok bool) {
@@ -170,7 +174,7 @@ func (c *Control) freeSlot(ctx context.Context, kind string) (key string, revisi
 		if !is {
 			return key, 0, nil
 		}
-		if _, there := readDoor(e); !there || now.Sub(e.At) > DoorTerm {
+		if _, there := readDoor(e); !there || !isThere(now, e.At) {
 			return key, e.Revision, nil
 		}
 	}

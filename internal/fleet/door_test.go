@@ -92,3 +92,12 @@ func TestADoorsRate(t *testing.T) {
 		require.Len(t, s.marks, 2)
 	})
 }
+
+// TestADoorOfBeforeAStep: a process that ended before the broker's clock was put back is not there, and its
+// slot is free.
+func TestADoorOfBeforeAStep(t *testing.T) {
+	now := time.Now()
+	v := &View{Now: now, doors: []Door{{Name: "g1", SeenAt: now.Add(time.Hour)}, {Name: "g2", SeenAt: now.Add(-DoorTerm)}, {Name: "g3", SeenAt: now.Add(-time.Hour)}}}
+	require.Equal(t, []Door{v.doors[1]}, v.Doors())
+	require.False(t, isThere(now, now.Add(time.Hour)))
+}
