@@ -109,12 +109,13 @@ func sharedLimit(v *View, own float64, present []Presence) float64 {
 func (v *View) LimitPerSecond() float64 { return sharedLimit(v, 0, v.Present()) }
 
 // Lowers reports whether a new limit lets the fleet send no more than now. Of workers that are
-// not present nobody knows what their settings say.
+// not listed nobody knows what their settings say. One that is listed counts: a clock may
+// have been set, and it be present.
 func (v *View) Lowers(l *Limit) bool {
 	if v.Limit == nil && len(v.Present()) == 0 {
 		return false
 	}
-	now := v.LimitPerSecond()
+	now := sharedLimit(v, 0, v.Members)
 	return l != nil && l.PerSecond > 0 && (now == 0 || l.PerSecond <= now)
 }
 

@@ -41,3 +41,14 @@ func TestADecisionOnWhatWasBefore(t *testing.T) {
 	require.Nil(t, look().Limit)
 	require.NoError(t, c.SetLimitAsSeen(ctx, nil, look()), "there was none")
 }
+
+// TestALimitLowersForEveryWorkerThatIsListed: one that seems gone, since the broker's clock was set a moment
+// ago, may send by its lower limit.
+func TestALimitLowersForEveryWorkerThatIsListed(t *testing.T) {
+	now := time.Now()
+	v := &View{Now: now, Members: []Presence{{ID: "1", Limit: 50, SeenAt: now}, {ID: "2", Limit: 10, SeenAt: now.Add(-time.Hour)}}}
+	require.True(t, v.Lowers(&Limit{PerSecond: 10}))
+	require.False(t, v.Lowers(&Limit{PerSecond: 20}))
+	require.False(t, v.Lowers(nil))
+	require.False(t, (&View{Now: now, Members: v.Members[1:]}).Lowers(&Limit{PerSecond: 10}), "nobody is present")
+}
