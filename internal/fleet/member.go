@@ -68,7 +68,7 @@ type Member struct {
 	// What the bucket said, as far as it is applied.
 	read           bool   // the bucket has been read once
 	hold           string // the reason of a person's hold
-	held           uint64 // revision of the hold
+	holdRevision   uint64
 	heldSince      time.Time
 	foreign        string // why the fleet's API is not this worker's; "" if it is
 	resumed        uint64
@@ -82,7 +82,11 @@ type Member struct {
 	mu    sync.Mutex // guards fenced
 	// fenced: the presence was not confirmed in time, and others may use our share.
 	fenced bool
+	held   atomic.Bool
 }
+
+// Held reports whether a person holds the fleet, as the member read last.
+func (m *Member) Held() bool { return m.held.Load() }
 
 // NewMember holds the gate until Run has read the bucket.
 func NewMember(o Options) *Member {

@@ -88,12 +88,13 @@ func (m *Member) obeyIdentity(view *View) {
 // obeyHold applies a person's hold. A key that cannot be read may be one.
 func (m *Member) obeyHold(view *View) {
 	text := ""
-	if view.holdRevision != m.held {
-		m.held, m.heldSince = view.holdRevision, time.Now()
+	if view.holdRevision != m.holdRevision {
+		m.holdRevision, m.heldSince = view.holdRevision, time.Now()
 	}
 	if len(view.Unreadable) > 0 {
 		text = "the control bucket's " + strings.Join(view.Unreadable, " and ") + " cannot be read by this version: upgrade it, or use orderpost resume and orderpost limit"
 	}
+	m.held.Store(view.Hold != nil)
 	if view.Hold != nil {
 		text = view.Hold.text()
 	}

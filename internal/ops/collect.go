@@ -14,6 +14,7 @@ type collector struct {
 	server                      *prometheus.Desc
 	inFlight, slots             *prometheus.Desc
 	gateOpen, gateBlock         *prometheus.Desc
+	fleetHeld                   *prometheus.Desc
 	requests, limit             *prometheus.Desc
 	waiting, rate               *prometheus.Desc
 	leaseLosses                 *prometheus.Desc
@@ -42,6 +43,7 @@ func newCollector(o Options) *collector {
 
 		gateOpen:  desc("gate_open", "1 while orders are posted freely, 0 while a block stands (orderpost_gate_block)."),
 		gateBlock: desc("gate_block", "1 while a reason not to post orders stands, by block and by how shut it is.", "block", "stage"),
+		fleetHeld: desc("fleet_held", "1 while a person holds the fleet (orderpost hold), as this worker knows it."),
 		requests:  desc("in_flight_requests", "Requests to the API under way."),
 		limit:     desc("in_flight_requests_limit", "Requests that may be under way now: the ramp, which grows with success and is cut when the API asks for slower requests."),
 		waiting:   desc("gate_waiting_orders", "Orders in hand that wait in front of the gate."),
@@ -55,7 +57,7 @@ func newCollector(o Options) *collector {
 		clockError:  desc("clock_offset_error_seconds", "How far the clock offset may be off."),
 
 		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
-		oldest:   desc("oldest_pending_timestamp_seconds", "When the oldest order without an outcome was stored, in seconds since 1970 by the broker's clock; none where nothing is pending."+fleetWide),
+		oldest:   desc("oldest_due_timestamp_seconds", "Since when the oldest order without an outcome may be sent: it was stored then, or the time that its producer gave it came; in seconds since 1970 by the broker's clock; none where nothing may be sent yet."+fleetWide),
 		deadMail: desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
 
 		held:        desc("waiting_room_orders", "Orders in the waiting room: for their turn, for their time, or paused."+fleetWide),
@@ -79,7 +81,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.connected, c.server, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
+	for _, d := range []*prometheus.Desc{c.connected, c.server, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock, c.fleetHeld,
 		c.requests, c.limit, c.waiting, c.rate,
 		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.held, c.fed, c.heldImports, c.lane, c.laneOldest, c.present, c.replaced, c.stranded, c.failing, c.full, c.free} {
 		out <- d
@@ -100,6 +102,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.inFlight, float64(s.InFlight))
 	gauge(c.slots, float64(s.Slots))
 	gauge(c.gateOpen, number(s.Gate.Open))
+	gauge(c.fleetHeld, number(s.Held))
 	gauge(c.requests, float64(s.Gate.InFlight))
 	gauge(c.limit, float64(s.Gate.Limit))
 	gauge(c.waiting, float64(s.Gate.Waiting))
@@ -113,8 +116,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	if s.Sizes != nil {
 		gauge(c.pending, float64(s.Sizes.Pending))
-		if !s.Sizes.OldestPending.IsZero() {
-			gauge(c.oldest, float64(s.Sizes.OldestPending.UnixMilli())/1000)
+		if !s.Sizes.OldestDue.IsZero() {
+			gauge(c.oldest, float64(s.Sizes.OldestDue.UnixMilli())/1000)
 		}
 		gauge(c.deadMail, float64(s.Sizes.Letters))
 		gauge(c.held, float64(s.Sizes.InRoom))

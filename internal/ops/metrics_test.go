@@ -48,7 +48,7 @@ func full() Snapshot {
 		Filed:    map[order.Outcome]uint64{order.OutcomeUnknown: 9},
 		Gate:     Gate{Open: true, InFlight: 2, Limit: 8, Waiting: 1, Rate: 2.5},
 		Clock:    &Clock{Offset: -1500 * time.Millisecond, Error: 20 * time.Millisecond},
-		Sizes:    &Sizes{Pending: 7, Waiting: 5, OldestPending: time.Now().Add(-time.Minute), Letters: 4},
+		Sizes:    &Sizes{Pending: 7, Waiting: 5, OldestDue: time.Now().Add(-time.Minute), Letters: 4},
 	}
 }
 
@@ -99,7 +99,7 @@ func TestLabelValuesExistFromTheStart(t *testing.T) {
 func TestWhatIsNotKnownIsNotClaimed(t *testing.T) {
 	reg, _ := newMetrics(nil)
 	ours := families(t, reg)
-	for _, name := range []string{"pending_orders", "oldest_pending_timestamp_seconds", "dead_letters", "clock_offset_seconds"} {
+	for _, name := range []string{"pending_orders", "oldest_due_timestamp_seconds", "dead_letters", "clock_offset_seconds"} {
 		require.NotContains(t, ours, "orderpost_"+name)
 	}
 }
@@ -196,7 +196,7 @@ func TestAScrapeAsksTheWorker(t *testing.T) {
 	} {
 		require.InDelta(t, want, one(name), 1e-9, name)
 	}
-	require.InDelta(t, time.Since(time.Unix(0, 0)).Seconds()-60, one("oldest_pending_timestamp_seconds"), 60)
+	require.InDelta(t, time.Since(time.Unix(0, 0)).Seconds()-60, one("oldest_due_timestamp_seconds"), 60)
 	require.Equal(t, map[string]float64{"refused,results": 1, "unconfirmed,results": 2, "refused,dead_letters": 3, "unconfirmed,dead_letters": 4},
 		values(families(t, reg)["orderpost_publish_failures_total"]))
 	require.EqualValues(t, 9, values(families(t, reg)["orderpost_dead_letters_filed_total"])["unknown"])
@@ -214,8 +214,11 @@ func TestAScrapeAsksTheWorker(t *testing.T) {
 	require.Equal(t, map[string]float64{"breaker,trial": 0, "breaker,shut": 0, "hold,trial": 0, "hold,shut": 1},
 		values(families(t, reg)["orderpost_gate_block"]))
 	require.Zero(t, one("gate_open"))
-	now.Sizes.OldestPending = time.Time{} // nothing is pending
-	require.NotContains(t, families(t, reg), "orderpost_oldest_pending_timestamp_seconds")
+	require.Zero(t, one("fleet_held"), "no person did")
+	now.Held = true
+	require.EqualValues(t, 1, one("fleet_held"))
+	now.Sizes.OldestDue = time.Time{} // nothing is due
+	require.NotContains(t, families(t, reg), "orderpost_oldest_due_timestamp_seconds")
 }
 
 func TestBuildInfo(t *testing.T) {

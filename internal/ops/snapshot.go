@@ -20,6 +20,8 @@ type Snapshot struct {
 	// InFlight is the number of orders in hand, at most Slots.
 	InFlight, Slots int
 	Gate            Gate
+	// Held says that a person holds the fleet.
+	Held bool
 	// Notes are remarks about the API's answers and about clocks, for a person.
 	Notes []string
 	// LeaseLosses counts the claims that expired before the worker finished their
@@ -131,8 +133,8 @@ type Sizes struct {
 	Paused int
 	// Fed says that a worker moves waiting intents into the queue.
 	Fed bool
-	// OldestPending is when the oldest pending intent was stored; zero = none.
-	OldestPending time.Time
+	// OldestDue is since when the oldest pending intent may be sent; zero = none may.
+	OldestDue time.Time
 	// Letters counts the dead letters.
 	Letters uint64
 }

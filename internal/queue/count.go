@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // Counts are the sizes of the streams.
@@ -24,8 +27,6 @@ type Counts struct {
 	Waiting uint64 `json:"waiting"`
 	// LastIntent counts the intents that were ever stored.
 	LastIntent uint64 `json:"last_intent"`
-	// Oldest is when the oldest pending intent was stored; zero if there is none.
-	Oldest time.Time `json:"-"`
 }
 
 // Census counts what the streams hold, and keeps their limits.
@@ -34,6 +35,7 @@ type Census struct {
 	reader   *reader
 	topology *Topology
 	tails    tailCount
+	due      dueLook
 }
 
 // Count reads the sizes of the streams.
@@ -65,9 +67,6 @@ func (cs *Census) count(ctx context.Context) (Counts, error) {
 			c.LastIntent = state.LastSeq
 			if c.Pending, err = cs.pending(ctx, state); err != nil {
 				return c, err
-			}
-			if c.Pending > 0 {
-				c.Oldest = state.FirstTime
 			}
 		case cs.conn.n.dead:
 			tails, err := cs.tails.count(ctx, stream, cs.conn.n.tailSubject("*", "*"))
@@ -146,4 +145,65 @@ func (t *tailCount) count(ctx context.Context, stream jetstream.Stream, subjects
 	}
 	t.n, t.at = uint64(len(info.State.Subjects)), time.Now()
 	return t.n, nil
+}
+
+// A look at the queue reads what producers stored with times that have not come, up to the
+// first intent without one.
+const (
+	dueOften = 4 * pageSize // a look that read at most this many intents is repeated at once
+	dueEvery = time.Minute  // any other is repeated when it is this old
+	dueMost  = 50_000       // the intent behind so many is taken for due
+)
+
+// dueLook is the last look at the queue.
+type dueLook struct {
+	mu     sync.Mutex
+	at     time.Time
+	read   int
+	oldest time.Time
+}
+
+// OldestDue returns since when the oldest stored intent may be sent: it was stored then, or
+// its Order-Not-Before came. It returns zero if there is none that may be sent by now.
+// Behind a thousand intents whose time has not come, the answer may be a minute old.
+func (cs *Census) OldestDue(ctx context.Context, now time.Time) (time.Time, error) {
+	d := &cs.due
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.read > dueOften && now.Sub(d.at).Abs() < dueEvery {
+		return d.oldest, nil
+	}
+	read, oldest := 0, time.Time{}
+	for next, left := uint64(1), uint64(1); left > 0; {
+		page, after, more, err := cs.reader.page(ctx, cs.conn.n.intents, ">", next, pageSize)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, m := range page {
+			since := dueSince(m)
+			if read++; read == dueMost {
+				since = m.Time
+			}
+			last := since.Equal(m.Time) // what was stored later is due later
+			if (last || !since.After(now)) && (oldest.IsZero() || since.Before(oldest)) {
+				oldest = since
+			}
+			if last {
+				more = 0
+				break
+			}
+		}
+		next, left = after, more
+	}
+	d.at, d.read, d.oldest = now, read, oldest
+	return oldest, nil
+}
+
+// dueSince returns from when on an intent may be sent.
+func dueSince(m *settle.Message) time.Time {
+	at, err := order.ParseNotBefore(m.Header.Get(settle.HeaderNotBefore), m.Time)
+	if err != nil || at.Before(m.Time) { // a worker refuses a text that is no time
+		return m.Time
+	}
+	return at
 }

@@ -12,12 +12,13 @@ import (
 	"orderpost/internal/settle"
 )
 
-func TestOldestPending(t *testing.T) {
+func TestOldestDue(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
+	now := time.Now()
 	oldest := func() time.Time {
-		counts, err := q.Census.Count(t.Context())
+		at, err := q.Census.OldestDue(t.Context(), now)
 		require.NoError(t, err)
-		return counts.Oldest
+		return at
 	}
 	require.Zero(t, oldest())
 	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")})
@@ -33,6 +34,54 @@ func TestOldestPending(t *testing.T) {
 	settleAs(t, q, got[1], report(order.Accepted, got[1].History))
 	requireDrained(t, q)
 	require.Zero(t, oldest())
+}
+
+// What a producer stored in the queue with a time of its own is due from that time on. What
+// is due beside it is seen, also behind more of them than are looked at often.
+func TestAnOrderIsDueFromItsTimeOn(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	put := func(no, notBefore string) time.Time {
+		m := &settle.Message{Subject: "orders.new." + no, Data: body(no), Header: settle.Header{settle.HeaderIntentID: {no}}}
+		if notBefore != "" {
+			m.Header.Set(settle.HeaderNotBefore, notBefore)
+		}
+		_, _, err := q.store.PublishIntent(t.Context(), m)
+		require.NoError(t, err)
+		stored, err := q.store.Intent(t.Context(), no)
+		require.NoError(t, err)
+		return stored.Time
+	}
+	oldest := func(now time.Time) time.Time {
+		at, err := q.Census.OldestDue(t.Context(), now)
+		require.NoError(t, err)
+		return at
+	}
+	now := time.Now()
+	eight, nine := now.Add(8*time.Hour).UTC(), now.Add(9*time.Hour).UTC()
+	text := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
+	put("NINE", text(nine))
+	put("EIGHT", text(eight))
+	require.Zero(t, oldest(now))
+	require.True(t, oldest(eight).Equal(eight))
+	require.True(t, oldest(nine.Add(time.Hour)).Equal(eight), "the oldest, in whichever order they were stored")
+
+	past := put("PAST", text(now.Add(-time.Hour)))
+	require.True(t, oldest(now).Equal(past), "it was not there before")
+	wrong := put("WRONG", "tomorrow")
+	require.True(t, oldest(now).Equal(past))
+	require.NoError(t, q.store.DeleteIntent(t.Context(), 3))
+	require.True(t, oldest(now).Equal(wrong), "a worker refuses it at once")
+	require.NoError(t, q.store.DeleteIntent(t.Context(), 4))
+	require.Zero(t, oldest(now))
+
+	for i := range dueOften {
+		put(fmt.Sprintf("L-%d", i), text(nine))
+	}
+	plain := put("PLAIN", "")
+	require.True(t, oldest(now).Equal(plain))
+	require.NoError(t, q.store.DeleteIntent(t.Context(), dueOften+5))
+	require.True(t, oldest(now).Equal(plain), "a long look is not repeated at once")
+	require.Zero(t, oldest(now.Add(dueEvery)))
 }
 
 func TestALostLeaseIsCountedOnce(t *testing.T) {

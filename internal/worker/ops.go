@@ -118,8 +118,12 @@ func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	q := o.sources.Load().queue
 	counts, err := q.Census.Count(ctx)
 	deliveries, deliveriesErr := q.Census.Deliveries(ctx)
-	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: deliveries.Undelivered, OldestPending: counts.Oldest, Letters: counts.Letters, InRoom: counts.Waiting}
-	if err = errors.Join(err, deliveriesErr); err == nil {
+	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: deliveries.Undelivered, Letters: counts.Letters, InRoom: counts.Waiting}
+	var dueErr error
+	if err == nil && counts.Pending > 0 {
+		sizes.OldestDue, dueErr = q.Census.OldestDue(ctx, time.Now())
+	}
+	if err = errors.Join(err, deliveriesErr, dueErr); err == nil {
 		o.lanes(ctx, q, sizes)
 		return sizes
 	}
@@ -172,7 +176,7 @@ func (o *operations) snapshot() ops.Snapshot {
 	s.Parts, s.Missing = p.topology.status()
 	s.Stranded = p.pool.Trims() && p.queue.Trimmer.Strands()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
-	s.Store = p.storage.snapshot()
+	s.Store, s.Held = p.storage.snapshot(), p.member.Held()
 	s.Gate, s.Notes = gateSnapshot(p.submitter.Gate().State()), p.submitter.Notes()
 	if note := p.member.ClockNote(); note != "" {
 		s.Notes = append(s.Notes, note)

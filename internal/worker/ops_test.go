@@ -290,11 +290,13 @@ func TestTheScalingSignal(t *testing.T) {
 		return v >= 30-8 && v <= 30 // 8 slots; as of the last look at the streams
 	}, "not told how many orders wait")
 	require.NoError(t, fleet.New(s.queue).SetHold(t.Context(), fleet.Hold{Reason: "lunch", By: "test", Since: time.Now()}))
-	s.shows(`orderpost_scaling_orders 0`, `orderpost_gate_open 0`, `orderpost_pending_orders 30`)
+	s.shows(`orderpost_scaling_orders 0`, `orderpost_gate_open 0`, `orderpost_pending_orders 30`, `orderpost_fleet_held 1`)
+	require.Positive(t, s.value("orderpost_oldest_due_timestamp_seconds"))
 	require.NoError(t, fleet.New(s.queue).Resume(t.Context(), "test"))
 	s.eventually(func() bool { return s.value("orderpost_scaling_orders") > 0 }, "the signal does not come back")
 	release()
-	s.shows(`orderpost_orders_total{outcome="accepted"} 30`)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 30`, `orderpost_fleet_held 0`)
+	s.eventually(func() bool { return s.value("orderpost_oldest_due_timestamp_seconds") == -1 }, "something is due")
 }
 
 // Profiles show what is in a worker's memory.

@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // The longest that alerts may take: the window of the rule with the longest,
@@ -61,6 +64,71 @@ func (o outage) run(t *testing.T, name string) {
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	t.Logf("fired %s after the fault, clear %s after its end", fired-began, cleared-healed)
+}
+
+// TestPlannedWaitsFireNothing: what people planned pages nobody.
+func TestPlannedWaitsFireNothing(t *testing.T) {
+	tomorrow := time.Now().Add(24 * time.Hour)
+	intent := func(r *rig, in settle.Intent) {
+		in.OrderNo, in.ID, in.Body = "P-1", "p", []byte(`{"order_no":"P-1","timeout":30}`)
+		for _, res := range r.q.PublishMany(r.t.Context(), []settle.Intent{in}) {
+			require.NoError(r.t, res.Err)
+		}
+		r.above(0, "orderpost_waiting_room_orders")
+	}
+	for name, plan := range map[string]struct {
+		settings map[string]string
+		waits    func(*rig)
+		also     []string
+	}{
+		"its time, in the queue": {waits: func(r *rig) {
+			js, done := r.hands()
+			defer done()
+			m := nats.NewMsg("orders.new.P-1")
+			m.Data = []byte(`{"order_no":"P-1","timeout":30}`)
+			m.Header.Set(settle.HeaderNotBefore, tomorrow.Format(time.RFC3339))
+			_, err := js.PublishMsg(r.t.Context(), m)
+			require.NoError(r.t, err)
+			r.above(0, "orderpost_pending_orders")
+		}},
+		"its time, in the waiting room": {waits: func(r *rig) { intent(r, settle.Intent{NotBefore: tomorrow}) }},
+		"a paused import": {waits: func(r *rig) {
+			require.NoError(r.t, books.PauseImport(r.t.Context(), r.q, "march", "anna"))
+			intent(r, settle.Intent{Lane: order.BulkLane, Batch: "march"})
+		}},
+		"an approval": {settings: map[string]string{"ORDERPOST_APPROVALS": "imports"}, waits: func(r *rig) {
+			intent(r, settle.Intent{Lane: order.BulkLane, Batch: "march"})
+		}},
+		"its turn, and a hold": {also: []string{"OrderpostHeld"}, waits: func(r *rig) {
+			r.command("hold", "--reason", "maintenance")
+			r.above(0, "orderpost_gate_block", "block", "hold")
+			r.publish(5)
+			r.publishWaiting(1000) // more than the feeder puts into the queue
+			r.above(0, "orderpost_lane_orders", "lane", order.BulkLane)
+			r.above(0, "orderpost_pending_orders")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, plan.settings)
+			r.publish(20)
+			r.settled()
+			plan.waits(r)
+			hours := func(until time.Duration, also ...string) {
+				for r.prom.passed() < until {
+					r.prom.tick()
+					require.Subset(t, also, r.prom.firing(), "after %s", r.prom.passed())
+				}
+			}
+			hours(fires, plan.also...)
+			if len(plan.also) > 0 {
+				r.command("resume")
+				r.settled()
+				r.prom.tick()
+				hours(fires + 10*time.Minute)
+			}
+		})
+	}
 }
 
 // until lets time pass up to a moment, until the alerts that fire are as wanted.

@@ -178,32 +178,8 @@ var outages = map[string]outage{
 			r.settled()
 		},
 	},
-	"OrderpostNothingSettled": {
-		breaks: func(r *rig) {
-			r.command("hold", "--reason", "maintenance")
-			r.above(0, "orderpost_gate_block", "block", "hold")
-			r.publish(5)
-			r.above(0, "orderpost_pending_orders")
-		},
-		heals: func(r *rig) {
-			r.command("resume")
-			r.settled()
-		},
-		also: []string{"OrderpostHeld"},
-	},
-	"OrderpostQueueOld": {
-		breaks: func(r *rig) {
-			r.command("hold", "--reason", "maintenance")
-			r.above(0, "orderpost_gate_block", "block", "hold")
-			r.publish(5)
-			r.above(0, "orderpost_pending_orders")
-		},
-		heals: func(r *rig) {
-			r.command("resume")
-			r.settled()
-		},
-		also: []string{"OrderpostHeld", "OrderpostNothingSettled"},
-	},
+	"OrderpostNothingSettled": silent("OrderpostQueueOld"),
+	"OrderpostQueueOld":       silent("OrderpostNothingSettled"),
 	"OrderpostNotFed": {
 		breaks: func(r *rig) {
 			r.write(holdsKey, "of a newer version")                    // nobody can tell what it holds
@@ -379,8 +355,24 @@ var outages = map[string]outage{
 			r.eventually("there is room", func() bool { return r.bring() == http.StatusCreated })
 			r.settled()
 		},
-		also: []string{"OrderpostHeld", "OrderpostNothingSettled", "OrderpostQueueOld"},
+		also: []string{"OrderpostHeld"},
 	},
+}
+
+// silent is an API that answers nothing.
+func silent(also string) outage {
+	return outage{
+		breaks: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Down = sandbox.DropAll })
+			r.publish(5)
+			r.above(0, "orderpost_oldest_due_timestamp_seconds")
+		},
+		heals: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Down = sandbox.Up })
+			r.settled()
+		},
+		also: []string{"OrderpostAPIDown", "OrderpostManyUnsure", also},
+	}
 }
 
 // skew sets the API's clock and sends orders until the worker has noticed.
