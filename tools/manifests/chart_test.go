@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"flag"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -241,6 +242,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"nats: {url: 'broker:4222'}":                           "/nats/url",
 		"networkPolicies: 'no'":                                "/networkPolicies",
 		"autoscaling: {enabled: true, minReplicas: 0}":         "/autoscaling/minReplicas",
+		"worker: {resources: {limits: {cpu: null}}}":           "/worker/resources/limits/cpu",
 		"autoscaling: {maxReplicas: 2.5}":                      "/autoscaling/maxReplicas",
 		"notify: {enabled: true, url: https://a.example.com/}": "url",
 	} {
@@ -249,6 +251,80 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		_, err := Helm(chartFolder, "orderpost", given)
 		require.ErrorContains(t, err, "don't meet the specifications of the schema", text)
 		require.ErrorContains(t, err, named, text)
+	}
+}
+
+// TestNullTakesAValueAway where that leaves something that works, and is refused by the value's
+// name where it does not. Helm removes what a file of values sets to null.
+func TestNullTakesAValueAway(t *testing.T) {
+	taken := regexp.MustCompile(`^(pod\.|(worker|gateway)\.settings\.|\w+\.resources\b|worker\.volume|global$)`)
+	require.NotRegexp(t, taken, "worker.settings")
+	try := func(path string) {
+		given := values(t, "values-production.yaml")
+		for _, part := range []string{"gateway", "notify", "operator"} {
+			given[part] = map[string]any{"enabled": true}
+		}
+		names := strings.Split(path, ".")
+		require.NoError(t, unstructured.SetNestedField(given, nil, names...))
+		rendered, err := Helm(chartFolder, "orderpost", given)
+		if err != nil {
+			require.ErrorContains(t, err, "don't meet the specifications of the schema", path)
+			require.ErrorContains(t, err, names[len(names)-1], path)
+		}
+		require.Equal(t, taken.MatchString(path) && path != "worker.settings.ORDERPOST_API_URL", err == nil, "%s: %v", path, err)
+		for _, text := range rendered {
+			object := checked(t, text).Object
+			if !strings.HasPrefix(path, "pod.") { // the API server takes null for nothing
+				require.NotContains(t, fmt.Sprint(object), "nil>", path)
+			}
+			require.NotContains(t, fmt.Sprint(object), "<no value>", path)
+		}
+	}
+	var look func(path string, value any)
+	look = func(path string, value any) {
+		try(path)
+		inner, _ := value.(map[string]any)
+		for name, value := range inner {
+			look(path+"."+name, value)
+		}
+	}
+	for name, value := range values(t, "values.yaml") {
+		look(name, value)
+	}
+	for _, path := range []string{"pod.priorityClassName", "pod.topologySpreadConstraints", "worker.settings.ORDERPOST_RULES", "gateway.settings.ORDERPOST_GATEWAY_BEHIND_PROXY"} {
+		try(path)
+	}
+}
+
+// TestFieldsOfThePods: a value is there once, in the place of the chart's.
+func TestFieldsOfThePods(t *testing.T) {
+	pods := func(text string) (out []corev1.PodSpec, err error) {
+		given := map[string]any{"gateway": map[string]any{"enabled": true}, "notify": map[string]any{"enabled": true}, "operator": map[string]any{"enabled": true}}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &given))
+		rendered, err := Helm(chartFolder, "orderpost", given)
+		for _, text := range rendered {
+			if o := checked(t, text); o.GetKind() == "Deployment" {
+				out = append(out, as[appsv1.Deployment](t, o.Object).Spec.Template.Spec)
+			}
+		}
+		return out, err
+	}
+	own, err := pods("pod: {securityContext: {runAsUser: null, runAsGroup: null, fsGroup: 7}, topologySpreadConstraints: []}")
+	require.NoError(t, err)
+	require.Len(t, own, 4)
+	for _, pod := range own {
+		c := pod.SecurityContext
+		require.Nil(t, c.RunAsUser)
+		require.Nil(t, c.RunAsGroup)
+		require.EqualValues(t, 7, *c.FSGroup)
+		require.True(t, *c.RunAsNonRoot)
+		require.NotNil(t, c.SeccompProfile)
+		require.Empty(t, pod.TopologySpreadConstraints)
+	}
+	for _, name := range []string{"serviceAccountName", "automountServiceAccountToken", "terminationGracePeriodSeconds", "containers", "volumes"} {
+		_, err := pods("pod: {" + name + ": 7}")
+		require.ErrorContains(t, err, "don't meet the specifications of the schema", name)
+		require.ErrorContains(t, err, name)
 	}
 }
 

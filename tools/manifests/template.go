@@ -37,13 +37,15 @@ var rules = []rule{
 	{"deployment.yaml", re(`^  replicas: 2$`), "  replicas: {{ .Values.KEY.replicas }}"},
 	{"deployment.yaml", re(`image: orderpost$`), `image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"`},
 	{"deployment.yaml", re(`image: orderpost-operator$`), `image: "{{ .Values.operator.image.repository }}:{{ .Values.operator.image.tag }}"`},
-	{"deployment.yaml", re(`^          resources:\n(            .*\n)+`), "          resources: {{- toYaml .Values.KEY.resources | nindent 12 }}\n"},
+	{"deployment.yaml", re(`^          resources:\n(            .*\n)+`), "          {{- with .Values.KEY.resources }}\n          resources: {{- toYaml . | nindent 12 }}\n          {{- end }}\n"},
+	{"deployment.yaml", re(`^      securityContext:\n(        .*\n)+`), ""}, // values.yaml has it
+	{"deployment.yaml", re(`^      topologySpreadConstraints:.*\n(        .*\n)+`), "      {{- if not (hasKey .Values.pod \"topologySpreadConstraints\") }}\n${0}      {{- end }}\n"},
 	{"deployment.yaml", re(`^(        - name: (.*)\n          secret: \{secretName: )[a-z-]+`), "${1}{{ .Values.KEY.secrets.${2} }}"},
 	{"deployment.yaml", re(`^(      automountServiceAccountToken: false\n)`), "${1}" + list("pod", 6)},
 	{"deployment.yaml", re(`"tls://nats\.nats\.svc:4222"`), "{{ .Values.nats.url | quote }}"},
-	{"deployment.yaml", re(`(?:^            - \{name: ORDERPOST_(?:GATEWAY_TLS_|NOTIFY_URL).*\n)+`), `            {{- range $$name, $$value := .Values.KEY.settings }}
+	{"deployment.yaml", re(`(?:^            - \{name: ORDERPOST_(?:GATEWAY_TLS_|NOTIFY_URL).*\n)+`), `            {{- range $$name, $$value := .Values.KEY.settings }}{{ if ne $$value nil }}
             - {name: {{ $$name }}, value: {{ $$value | quote }}}
-            {{- end }}
+            {{- end }}{{ end }}
 `},
 	{"networkpolicy.yaml", re(`(kubernetes\.io/metadata\.name: )(nats|monitoring)`), "${1}{{ .Values.${2}.namespace | quote }}"},
 
