@@ -27,6 +27,8 @@ type Counts struct {
 	Waiting uint64 `json:"waiting"`
 	// LastIntent counts the intents that were ever stored.
 	LastIntent uint64 `json:"last_intent"`
+	// Oldest is when the oldest pending intent was stored; zero if there is none.
+	Oldest time.Time `json:"-"`
 }
 
 // Census counts what the streams hold, and keeps their limits.
@@ -67,6 +69,9 @@ func (cs *Census) count(ctx context.Context) (Counts, error) {
 			c.LastIntent = state.LastSeq
 			if c.Pending, err = cs.pending(ctx, state); err != nil {
 				return c, err
+			}
+			if c.Pending > 0 {
+				c.Oldest = state.FirstTime
 			}
 		case cs.conn.n.dead:
 			tails, err := cs.tails.count(ctx, stream, cs.conn.n.tailSubject("*", "*"))

@@ -59,9 +59,12 @@ func TestAnOrderIsDueFromItsTimeOn(t *testing.T) {
 	now := time.Now()
 	eight, nine := now.Add(8*time.Hour).UTC(), now.Add(9*time.Hour).UTC()
 	text := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
-	put("NINE", text(nine))
+	first := put("NINE", text(nine))
 	put("EIGHT", text(eight))
 	require.Zero(t, oldest(now))
+	counts, err := q.Census.Count(t.Context())
+	require.NoError(t, err)
+	require.True(t, counts.Oldest.Equal(first), "it is pending")
 	require.True(t, oldest(eight).Equal(eight))
 	require.True(t, oldest(nine.Add(time.Hour)).Equal(eight), "the oldest, in whichever order they were stored")
 
