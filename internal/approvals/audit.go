@@ -3,6 +3,7 @@ package approvals
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,13 @@ func compare(name string, given *books.Approval, acts map[string]journal.Item, a
 // ruleGrace is how long after a change of the rule an act may still go by the one before.
 const ruleGrace = time.Minute
 
+// formerRule reports whether an act that came after a rule may have gone by the one before. If
+// it seems to be the earlier one, the clock was set back.
+func formerRule(at, since time.Time, grace time.Duration) bool {
+	age := at.Sub(since)
+	return age >= 0 && age < grace
+}
+
 // auditActs compares the acts of persons with the approvals that the rule asks for. Of a limit nobody
 // knows any more whether it was a higher one.
 func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace time.Duration, a *books.AuditResult) error {
@@ -75,10 +83,15 @@ func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace 
 	decided := make(map[string]journal.Item) // by their own ids
 	approved := make(map[string][]string)    // by the id of the act, who approved it
 	var done []journal.Item                  // acts that the rule names
-	oldest := time.Now()
-	for _, given := range all.Acts {
-		if given.At.Before(oldest) {
-			oldest = given.At.Add(-grace) // the asking program's clock
+	first := uint64(math.MaxUint64)          // the first of the acts that wait, by its place in the journal
+	lacks := make(map[string]bool)
+	for id, given := range all.Acts {
+		item, _, err := journal.Find(ctx, q, given.Intention)
+		if err != nil {
+			return err
+		}
+		if lacks[id] = item == nil; item != nil {
+			first = min(first, item.Seq)
 		}
 	}
 	_, err := journal.All(ctx, q, journal.Query{}, func(i journal.Item) bool {
@@ -87,18 +100,18 @@ func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace 
 			if decided[i.ID] = i; i.Kind == journal.Approve && (i.Result == nil || i.Result.End != journal.Failed) { // its effect may have come before a full disk
 				approved[i.Details["act"]] = append(approved[i.Details["act"]], i.Actor.Name)
 			}
-		case i.Kind == journal.Rule && i.Result != nil && i.Result.End == journal.Done && i.Details["to"] == rule.String():
+		case i.Kind == journal.Rule && since.IsZero() && i.Result != nil && i.Result.End == journal.Done && i.Details["to"] == rule.String():
 			since = i.Ended
-		case needsApproval(rule, i.About) && i.Kind != journal.Limit:
+		case needsApproval(rule, i.About) && i.Kind != journal.Limit && since.IsZero():
 			done = append(done, i)
 		}
-		return since.IsZero() || i.Stored.After(oldest)
+		return since.IsZero() || i.Seq > first
 	})
 	if err != nil {
 		return err
 	}
 	for _, i := range done {
-		if i.Result == nil || i.Result.End == journal.Failed || since.IsZero() || i.Stored.Before(since.Add(grace)) {
+		if i.Result == nil || i.Result.End == journal.Failed || since.IsZero() || formerRule(i.Stored, since, grace) {
 			continue
 		}
 		if by := i.Result.ApprovedBy; by == "" {
@@ -113,9 +126,7 @@ func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace 
 	}
 	for _, id := range slices.Sorted(maps.Keys(all.Acts)) {
 		given := all.Acts[id]
-		if item, _, err := journal.Find(ctx, q, given.Intention); err != nil {
-			return err
-		} else if item == nil {
+		if lacks[id] {
 			a.Offend("act "+id, "it waits for an approval, and the journal has no such act: %s", given.Why)
 		}
 		compare("act "+id, given, decided, a)

@@ -465,6 +465,30 @@ func TestForgedApprovals(t *testing.T) {
 	require.Equal(t, "nothing was done: what was approved is not what was asked for; ask again", r.act(item.ID).Result.Error)
 }
 
+// An act that was asked for while the clock was ahead, and approved under a former rule, is
+// found in the journal: its place there counts, no time.
+func TestTheAuditFindsAnActOfAClockThatWasAhead(t *testing.T) {
+	r := newActRig(t, "A-1")
+	id := r.asks(resolveA1, login("anna"))
+	_, err := r.approvesAct(id, login("bob"))
+	require.NoError(t, err)
+	require.NoError(t, books.ChangeApprovals(t.Context(), r.q, func(all *books.Approvals) (bool, error) {
+		all.Acts[id].At = time.Now().AddDate(10, 0, 0)
+		return true, nil
+	}))
+	SetRule(t.Context(), r.q, "resolve,lapse=1h", "w2", "test", zerolog.Nop())
+	a := &books.AuditResult{}
+	require.NoError(t, Audit(t.Context(), r.q, a))
+	require.Empty(t, a.Offenders)
+}
+
+func TestAnActThatTheFormerRuleMayHaveLet(t *testing.T) {
+	set := time.Now()
+	require.True(t, formerRule(set.Add(59*time.Second), set, time.Minute))
+	require.False(t, formerRule(set.Add(time.Minute), set, time.Minute))
+	require.False(t, formerRule(set.AddDate(-10, 0, 0), set, time.Minute), "the clock was set back since")
+}
+
 // A program that knows no approvals acts and journals it. The audit names the act.
 func TestAnActWithoutItsApproval(t *testing.T) {
 	r := newActRig(t, "A-1")

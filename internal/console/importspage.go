@@ -112,7 +112,7 @@ func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 	switch {
 	case !imp.CancelledAt.IsZero():
 		line.Word, line.Tone, line.Says = "cancelled", "info", "Cancelled "+stamp(imp.CancelledAt)+"."
-	case !imp.Complete() && (busy || time.Since(imp.UpdatedAt) < stillRunning):
+	case !imp.Complete() && (busy || time.Since(imp.UpdatedAt).Abs() < stillRunning):
 		line.Word, line.Tone, line.Says = "running", "info", fmt.Sprintf("%s of %s rows done.", count(imp.Done), count(imp.Rows))
 	case !imp.Complete():
 		line.Word, line.Tone, line.Says = "interrupted", "warn", fmt.Sprintf("%s of %s rows done. Importing the same file again goes on behind them.", count(imp.Done), count(imp.Rows))

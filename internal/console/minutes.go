@@ -115,7 +115,7 @@ func (m *minutes) take(page []*settle.Message, caught time.Time) {
 		}
 		at := settled.UTC().Truncate(time.Minute)
 		slot := &m.ring[at.Unix()/60%hour]
-		if at.After(slot.At) {
+		if at.After(slot.At) || slot.At.After(msg.Time) { // the clock was set back
 			*slot = minute{At: at}
 		}
 		if at.Equal(slot.At) { // else it is older than an hour

@@ -36,3 +36,28 @@ func TestADroppedLetterSettlesNothing(t *testing.T) {
 	require.Equal(t, 1, count(early), "the rewritten record counted as settled again")
 	require.Equal(t, 1, count(newMinutes(r.worker)), "a console that starts later does not know the order")
 }
+
+// What was settled while the broker's clock was ahead takes no place from what is settled
+// once it is right.
+func TestAMinuteOfAClockThatWasAhead(t *testing.T) {
+	m := newMinutes(nil)
+	now := time.Now()
+	settled := func(at time.Time) *settle.Message {
+		return &settle.Message{Time: at, Header: settle.Header{settle.HeaderOutcome: {order.OutcomeAccepted.String()}}}
+	}
+	m.take([]*settle.Message{settled(now.Add(10 * hour * time.Minute)), settled(now), settled(now)}, time.Time{})
+	list, _ := m.last(now)
+	require.Equal(t, 2, list[hour-1].Total())
+}
+
+// An import whose program stopped while its clock was ahead does not seem to run until then.
+func TestAnImportOfAClockThatWasAheadIsInterrupted(t *testing.T) {
+	r := newRig(t)
+	word := func(updated time.Time) string {
+		line, _ := lineOf(&visit{s: r.Server}, &books.Import{Batch: "march", Rows: 5, Done: 2, UpdatedAt: updated})
+		return line.Word
+	}
+	require.Equal(t, "running", word(time.Now()))
+	require.Equal(t, "interrupted", word(time.Now().Add(time.Hour)))
+	require.Equal(t, "interrupted", word(time.Now().Add(-time.Hour)))
+}

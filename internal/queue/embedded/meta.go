@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
@@ -93,20 +92,18 @@ func mendSum(dir, key string, whole func(meta []byte, name string) bool) (bool, 
 }
 
 // wholeStream reports whether meta is the configuration of the stream with this name, as
-// the server writes it.
+// the server writes it. The time of its creation may lie in the future: the clock may have
+// been set back since.
 func wholeStream(meta []byte, name string) bool {
 	var c server.FileStreamInfo
-	return readsBack(meta, &c) && c.Name == name && !c.Created.IsZero() && !c.Created.After(time.Now().Add(clockSlack))
+	return readsBack(meta, &c) && c.Name == name && !c.Created.IsZero()
 }
 
 // wholeConsumer is wholeStream for a consumer.
 func wholeConsumer(meta []byte, name string) bool {
 	var c server.FileConsumerInfo
-	return readsBack(meta, &c) && c.Name == name && !c.Created.IsZero() && !c.Created.After(time.Now().Add(clockSlack))
+	return readsBack(meta, &c) && c.Name == name && !c.Created.IsZero()
 }
-
-// clockSlack is by how much the clock may have been put back since a stream was created.
-const clockSlack = 48 * time.Hour
 
 // readsBack reports whether data is what encoding what was read from it yields.
 func readsBack(data []byte, into any) bool {
