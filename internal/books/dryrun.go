@@ -33,6 +33,11 @@ func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter,
 				continue
 			}
 		}
+		if m := pending[i]; m != nil && settle.LetterReplayed(m.IntentID()) == l.Seq { // its body decides
+			if pending[i], err = q.Store().Intent(ctx, l.OrderNo); err != nil {
+				return nil, err
+			}
+		}
 		ends[i] = q.Operator.JudgeReplay(l, pending[i], entry, o)
 	}
 	return ends, nil

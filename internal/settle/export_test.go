@@ -82,7 +82,7 @@ func (wk *Worker) ExportHighWaterRead() {
 }
 
 // ExportReplayID returns the ID under which the letter is replayed.
-func (l *Letter) ExportReplayID() string { return l.replayID() }
+func (l *Letter) ExportReplayID() string { return l.replayID(nil) }
 
 // ExportRefusedRecord returns the record of the refused intent.
 func (l *Letter) ExportRefusedRecord(stood *order.Record) *order.Record {

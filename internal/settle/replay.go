@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -93,7 +94,7 @@ func (op *Operator) Replay(ctx context.Context, listed *Letter, o ReplayOptions)
 // mayReplay judges a letter by what the streams hold now. Replayed means that
 // nothing forbids the replay.
 func (op *Operator) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Replay, Entry, error) {
-	where, err := op.findIntent(ctx, l, l.replayID())
+	where, err := op.findIntent(ctx, l)
 	if err != nil {
 		return ReplayNone, Entry{}, err
 	}
@@ -104,13 +105,13 @@ func (op *Operator) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (
 // of its order_no (nil = none) and last the record. JudgeReplay reads and
 // changes nothing.
 func (op *Operator) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayOptions) Replay {
-	return op.judgeReplay(l, whereaboutsOf(l, l.replayID(), intent, last), o)
+	return op.judgeReplay(l, whereaboutsOf(l, intent, last), o)
 }
 
 // judgeReplay is the replay's policy on the facts that order.Admit states (R6).
 func (op *Operator) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
-	id, end := l.replayID(), Replayed
-	rec := where.entry.Record
+	rec, end := where.entry.Record, Replayed
+	id := l.replayID(rec)
 	standing := order.Admit(rec, id, l.BodyHash).Standing
 	switch {
 	case where.ours:
@@ -165,28 +166,36 @@ const replayPrefix = "replay:"
 // replays; 0 = it is no replay.
 func LetterReplayed(intentID string) uint64 { return sequenceAfter(replayPrefix, intentID) }
 
-// replayID returns the ID under which a letter is replayed (R5). A dead-letter
-// stream that was created again counts from 1 again. If the letter is about an
-// intent with that same ID, the letter's time tells the two apart.
-func (l *Letter) replayID() string {
+// replayID returns the ID under which a letter is replayed (R5). Two intents may have had it: one
+// that the letter is about, because a dead-letter stream that was created again counts from 1
+// again, and one with another body of a producer who used it. Then the letter's time is part of
+// the ID. r is the record of the order_no, or nil.
+func (l *Letter) replayID(r *order.Record) string {
 	id := replayPrefix + strconv.FormatUint(l.Seq, 10)
-	if l.IntentID == id || slices.ContainsFunc(l.Earlier, func(e Earlier) bool { return e.IntentID == id }) {
-		id += "@" + strconv.FormatInt(l.FiledAt.UnixNano(), 10)
+	again := id + "@" + strconv.FormatInt(l.FiledAt.UnixNano(), 10)
+	if l.IntentID == id || slices.ContainsFunc(l.Earlier, func(e Earlier) bool { return e.IntentID == id }) ||
+		named(r, id) && r.OtherBody(id, l.BodyHash) || named(r, again) {
+		return again
 	}
 	return id
 }
 
+// named reports whether the record is about an intent or refused it.
+func named(r *order.Record, id string) bool {
+	return r != nil && (r.IntentID == id || r.ConflictOf(id) != nil)
+}
+
 // whereabouts says where the intent of a letter's replay is.
 type whereabouts struct {
-	ours  bool // the intent with this ID is stored, or the record names it
-	other bool // an intent with another ID is stored
+	ours  bool // the intent of the replay is stored, or the record names it
+	other bool // another intent is stored
 	entry Entry
 }
 
 // findIntent looks for the intent in the intents stream first and in the
 // results afterwards. An intent leaves the stream only after its result is
 // stored.
-func (op *Operator) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
+func (op *Operator) findIntent(ctx context.Context, l *Letter) (w whereabouts, err error) {
 	raw, err := op.ledger.store.Intent(ctx, l.OrderNo)
 	if err != nil {
 		return w, err
@@ -195,25 +204,30 @@ func (op *Operator) findIntent(ctx context.Context, l *Letter, id string) (w whe
 	if err != nil {
 		return w, err
 	}
-	return whereaboutsOf(l, id, raw, entry), nil
+	return whereaboutsOf(l, raw, entry), nil
 }
 
-// whereaboutsOf compares the ID of the letter's replay with the stored intent (nil = none)
-// and the record. A stored intent that is settled, with its letter, is only waiting to be
+// whereaboutsOf compares the letter with the stored intent (nil = none) and the record. An
+// intent with the ID of the replay is the replay only if it has the letter's body: a producer
+// may use any ID. A stored intent that is settled, with its letter, is only waiting to be
 // trimmed (R14).
-func whereaboutsOf(l *Letter, id string, intent *Message, entry Entry) whereabouts {
-	w := whereabouts{entry: entry}
+func whereaboutsOf(l *Letter, intent *Message, entry Entry) whereabouts {
+	w, id := whereabouts{entry: entry}, l.replayID(entry.Record)
 	if intent != nil {
-		w.ours = intent.Header.Get(HeaderIntentID) == id
+		hash := bodyHashOf(intent.Data)
+		w.ours = intent.IntentID() == id && (hash != "" && hash == l.BodyHash || bytes.Equal(intent.Data, l.Body))
 		w.other = !w.ours && !intent.completedBy(entry.Record, l)
 	}
-	w.ours = w.ours || entry.Record != nil && (entry.Record.IntentID == id || entry.Record.ConflictOf(id) != nil)
+	w.ours = w.ours || named(entry.Record, id) && !entry.Record.OtherBody(id, l.BodyHash)
 	return w
 }
 
 // putBack writes the permission if one is needed, and publishes the intent.
 func (op *Operator) putBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
-	id := l.replayID()
+	id := l.replayID(rec)
+	if named(rec, id) {
+		return ReplayNone, fmt.Errorf("order %s: another body was stored under the ID of this replay, %s: export the letter, enqueue its order, and drop the letter", l.OrderNo, id)
+	}
 	msg, err := op.replayMsg(l, id, o)
 	if err != nil {
 		return ReplayNone, err
@@ -237,7 +251,7 @@ func (op *Operator) putBack(ctx context.Context, l *Letter, rec *order.Record, o
 			return Replayed, nil
 		}
 		cut = cut || err != nil
-		where, lookErr := op.findIntent(ctx, l, id)
+		where, lookErr := op.findIntent(ctx, l)
 		if lookErr != nil {
 			return ReplayNone, errors.Join(err, lookErr)
 		}
@@ -255,7 +269,7 @@ func (op *Operator) putBack(ctx context.Context, l *Letter, rec *order.Record, o
 		case err != nil:
 			return ReplayNone, err
 		case p == AlreadyKnown:
-			return ReplayNone, fmt.Errorf("order %s: %w; replay it again in a few minutes", l.OrderNo, ErrSwallowed)
+			return ReplayNone, fmt.Errorf("order %s: %w: somebody used the ID of this replay, %s; replay it again in a few minutes", l.OrderNo, ErrSwallowed, id)
 		case where.other || try == FreedTries:
 			return ReplayPending, nil
 		}

@@ -373,3 +373,101 @@ func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
 	d = pull(t, q, 1)[0]
 	require.False(t, d.Allowed, "a hand-back does not bring it back")
 }
+
+// A producer publishes an intent under the ID of a letter's replay. It is that replay only if
+// it has the letter's body.
+func TestR5AnIDProvesNothingWithoutTheBody(t *testing.T) {
+	forge := func(q *queue.Queue, l *settle.Letter, body []byte) {
+		publish(t, q, settle.Intent{OrderNo: l.OrderNo, Body: body, ID: fmt.Sprintf("replay:%d", l.Seq), Batch: "forged"})
+	}
+	requireReplayed := func(q *queue.Queue, id string) {
+		t.Helper()
+		requireNoLetter(t, q, "A-1")
+		d := pull(t, q, 1)[0]
+		require.Equal(t, id, d.Intent.ID)
+		require.Equal(t, settle.WorkSubmit, d.Work)
+		require.Equal(t, hashOf(t, body("A-1")), d.Order.BodyHash())
+		settleAs(t, q, d, report(order.Accepted, d.History))
+		requireDrained(t, q)
+		require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
+		requireBalanced(t, q)
+	}
+	other := correction("").Body
+
+	t.Run("another body, cancelled", func(t *testing.T) {
+		s := startBroker(t)
+		q := openQueue(t, s, "w1")
+		forgetIDs(t, s)
+		l := deadLetter(t, q, "A-1", rejected())
+		forge(q, l, other)
+		require.Equal(t, settle.ReplayPending, replay(t, q, l, settle.ReplayOptions{}), "while the other one is pending")
+		require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq)
+		mark(q, "forged")
+		handle(t, q, pull(t, q, 1)[0])
+		q.Ledger.SetCancellations(settle.Cancellations{Version: q.Ledger.Cancellations().Version + 1})
+		requireDrained(t, q)
+		require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
+
+		require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{}))
+		require.Equal(t, settle.ReplayGone, replay(t, q, l, settle.ReplayOptions{}))
+		requireReplayed(q, fmt.Sprintf("replay:%d@%d", l.Seq, l.FiledAt.UnixNano()))
+	})
+	t.Run("another body, while the permission is given", func(t *testing.T) {
+		q := openQueue(t, startBroker(t), "w1")
+		l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+		forge(q, l, other)
+		require.Equal(t, settle.ReplayPending, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
+		require.False(t, lookup(t, q, "A-1").Allowed)
+		require.Equal(t, settle.WorkWithheld, pull(t, q, 1)[0].Work)
+	})
+	t.Run("another body that can never be sent", func(t *testing.T) {
+		q := openQueue(t, startBroker(t), "w1")
+		l := deadLetter(t, q, "A-1", rejected())
+		forge(q, l, []byte("no order"))
+		require.Equal(t, settle.ReplayPending, replay(t, q, l, settle.ReplayOptions{}))
+		requireDeadLetterStays(t, q, l)
+	})
+	t.Run("another body, by who can read letters", func(t *testing.T) {
+		q := openQueue(t, startBroker(t), "w1")
+		l := deadLetter(t, q, "A-1", rejected())
+		for _, id := range []string{fmt.Sprintf("replay:%d", l.Seq), fmt.Sprintf("replay:%d@%d", l.Seq, l.FiledAt.UnixNano())} {
+			publish(t, q, settle.Intent{OrderNo: l.OrderNo, Body: other, ID: id, Batch: "forged"})
+			mark(q, "forged")
+			handle(t, q, pull(t, q, 1)[0])
+			requireDrained(t, q)
+		}
+		_, err := q.Operator.Replay(t.Context(), l, settle.ReplayOptions{})
+		require.ErrorContains(t, err, "export the letter, enqueue its order, and drop the letter")
+		requireDeadLetterStays(t, q, l)
+	})
+	t.Run("the same body", func(t *testing.T) {
+		q := openQueue(t, startBroker(t), "w1")
+		l := deadLetter(t, q, "A-1", rejected())
+		forge(q, l, l.Body)
+		require.Equal(t, settle.ReplayedBefore, replay(t, q, l, settle.ReplayOptions{}))
+		requireReplayed(q, fmt.Sprintf("replay:%d", l.Seq))
+	})
+	t.Run("another order", func(t *testing.T) {
+		s := startBroker(t)
+		q := openQueue(t, s, "w1")
+		l := deadLetter(t, q, "A-1", rejected())
+		id := fmt.Sprintf("replay:%d", l.Seq)
+		publish(t, q, settle.Intent{OrderNo: "B-1", Body: body("B-1"), ID: id})
+		_, err := q.Operator.Replay(t.Context(), l, settle.ReplayOptions{})
+		require.ErrorIs(t, err, settle.ErrSwallowed)
+		require.ErrorContains(t, err, `order A-1`)
+		require.ErrorContains(t, err, id)
+		requireDeadLetterStays(t, q, l)
+		forgetIDs(t, s)
+		require.Eventually(t, func() bool {
+			end, err := q.Operator.Replay(t.Context(), l, settle.ReplayOptions{})
+			return err == nil && end == settle.Replayed
+		}, time.Minute, 5*time.Millisecond)
+		requireNoLetter(t, q, "A-1")
+	})
+}
+
+func requireDeadLetterStays(t *testing.T, q *queue.Queue, l *settle.Letter) {
+	t.Helper()
+	require.Equal(t, l.Seq, letterOf(t, q, l.OrderNo).Seq)
+}
