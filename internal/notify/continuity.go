@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"orderpost/internal/queue"
@@ -12,28 +13,46 @@ import (
 // stream, restored it from a copy, or made it anew. Sequences are given out again then, and
 // outcomes under the old numbers would be taken for delivered ones.
 //
-// The broker's times tell. What was stored after the record at the place must have a higher
-// sequence. If it has not, resume goes back to the first of those: some events come twice.
+// A mark whose record is still stored says that nothing was lost up to there. If another record
+// has its sequence, or the stream ends before it, resume goes back to the last mark of which that
+// is not true: some events come twice. A mark whose record is gone says nothing, because a later
+// record of its order took its place. So there are several. No times are ordered: the broker's clock may
+// have been set back.
 func resume(ctx context.Context, q *queue.Queue, read Position) (from Position, err error) {
 	state, err := q.Results().State(ctx)
 	if err != nil {
 		return read, err
 	}
-	from = read
-	from.Created = state.Created
-	if !read.At.IsZero() {
-		first, err := q.Results().At(ctx, read.At.Add(time.Nanosecond))
-		if err != nil {
-			return read, err
-		}
-		if another := !state.Created.Equal(read.Created); first > 0 && (another || first <= read.Seq) {
-			from.Seq = first - 1
-		}
-	} else if !state.Created.Equal(read.Created) {
-		from.Seq = 0
+	if read.Birth != state.Birth { // all of another stream is new
+		return Position{Birth: state.Birth}, nil
 	}
-	from.Seq = min(from.Seq, state.LastSeq)
-	return from, nil
+	marks := read.Marks
+	if read.Seq > 0 {
+		marks = append(slices.Clone(marks), read.mark)
+	}
+	seqs := make([]uint64, len(marks))
+	for i, m := range marks {
+		seqs[i] = m.Seq
+	}
+	stored, err := q.Results().Get(ctx, seqs)
+	if err != nil {
+		return read, err
+	}
+	lost := false
+	for i, m := range slices.Backward(marks) {
+		switch have := stored[i]; {
+		case m.Seq > state.LastSeq, have != nil && !have.Time.Equal(m.At):
+			lost = true
+		case have != nil && lost:
+			return Position{mark: m, Birth: read.Birth, Marks: marks[:i]}, nil
+		case have != nil:
+			return read, nil
+		}
+	}
+	if lost {
+		return Position{Birth: read.Birth}, nil
+	}
+	return read, nil
 }
 
 // clocksApart is how far the clock of a worker, which says when the bucket was made, may be from
@@ -41,7 +60,7 @@ func resume(ctx context.Context, q *queue.Queue, read Position) (from Position, 
 const clocksApart = time.Minute
 
 // beginning returns the position of a fleet's first sender. lost says that there may have been
-// one before: the bucket is younger than the results, so it was lost, with that one's position.
+// one before: the bucket is younger than the stream and what is stored there, so it was lost, with that one's position.
 // Then all that is kept is sent.
 func beginning(ctx context.Context, q *queue.Queue, oldest bool) (p Position, lost bool, err error) {
 	state, err := q.Results().State(ctx)
@@ -52,9 +71,10 @@ func beginning(ctx context.Context, q *queue.Queue, oldest bool) (p Position, lo
 	if err != nil {
 		return p, false, err
 	}
-	p, lost = Position{Created: state.Created}, state.Messages > 0 && state.FirstTime.Before(born.Add(-clocksApart))
+	made := born.Add(-clocksApart)
+	p, lost = Position{Birth: state.Birth}, state.Messages > 0 && time.Unix(0, state.Birth).Before(made) && state.FirstTime.Before(made)
 	if !oldest && !lost {
-		p.Seq, p.At = state.LastSeq, state.LastTime
+		p.mark = mark{state.LastSeq, state.LastTime}
 	}
 	return p, lost, nil
 }

@@ -37,11 +37,18 @@ type Kept struct {
 // Position is a place in the results: every event of a record up to Seq was delivered, or
 // is kept aside.
 type Position struct {
+	mark
+	// Birth is that of the stream, in nanoseconds since 1970 (orderpost.born); 0 = there is no position yet.
+	Birth int64 `json:"birth"`
+	// Marks are some of the records before, oldest first.
+	Marks []mark `json:"marks,omitempty"`
+}
+
+// mark names a record: what is stored under its sequence at another time is another record.
+type mark struct {
 	Seq uint64 `json:"seq"`
-	// At is when the broker stored the last of those records, and Created when it created
-	// the stream. They tell whether the stream is still the same (continuity.go).
-	At      time.Time `json:"at,omitzero"`
-	Created time.Time `json:"created"`
+	// At is when the broker stored the record. No other time is compared with it.
+	At time.Time `json:"at,omitzero"`
 }
 
 // readKept reads what the bucket keeps; revision 0 = nothing.

@@ -73,7 +73,7 @@ func (l *lease) acquire(ctx context.Context, begin func(context.Context) (Positi
 	}
 	if revision > 0 {
 		l.mine.Position, l.mine.Fleet, l.mine.Pause, l.mine.Beat = now.Position, now.Fleet, now.Pause, now.Beat
-	} else if l.mine.Position.Created.IsZero() { // otherwise the bucket was lost, and this process knows
+	} else if l.mine.Position.Birth == 0 { // otherwise the bucket was lost, and this process knows
 		if l.mine.Position, err = begin(ctx); err != nil {
 			return false, err
 		}

@@ -1,11 +1,13 @@
 package notify
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +24,7 @@ import (
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w, open, seq, last := newWindow(Position{Seq: 7}), []*place(nil), uint64(7), uint64(0)
+		w, open, seq, last := newWindow(Position{mark: mark{Seq: 7}}), []*place(nil), uint64(7), uint64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch n := len(open); {
 			case n > 0 && rapid.Bool().Draw(t, "close"):
@@ -39,12 +41,15 @@ func TestWindow(t *testing.T) {
 			}
 			p, oldest := w.position()
 			for _, o := range open {
-				require.Less(t, p.Seq, o.seq)
+				require.Less(t, p.Seq, o.Seq)
 			}
 			require.Equal(t, len(open), w.open)
 			require.Equal(t, len(open) == 0, oldest.IsZero())
 			require.True(t, len(open) > 0 || p.Seq == seq, "nothing is open, and the position is %d of %d", p.Seq, seq)
 			require.GreaterOrEqual(t, p.Seq, last, "the position only moves on")
+			require.LessOrEqual(t, len(p.Marks), mostMarks)
+			require.True(t, slices.IsSortedFunc(p.Marks, func(a, b mark) int { return cmp.Compare(a.Seq, b.Seq) }))
+			require.True(t, len(p.Marks) == 0 || p.Marks[len(p.Marks)-1].Seq < p.Seq)
 			require.True(t, p.Seq == 7 || p.At.Equal(time.Unix(int64(p.Seq), 0)), "its time is that of its record")
 			last = p.Seq
 		}

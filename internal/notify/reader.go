@@ -60,7 +60,7 @@ func (r *reader) round(ctx context.Context) error {
 		return err
 	}
 	read := r.window.reached()
-	if state.LastSeq < read.Seq || !state.Created.Equal(read.Created) {
+	if state.LastSeq < read.Seq || state.Birth != read.Birth {
 		return errLost
 	}
 	if time.Since(r.resumed) >= resumeEvery {
@@ -77,7 +77,7 @@ func (r *reader) round(ctx context.Context) error {
 		return nil
 	}
 	defer func() {
-		if r.window.reached() != read {
+		if r.window.reached().Seq != read.Seq {
 			r.news = time.Now()
 		}
 	}()

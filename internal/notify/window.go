@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,13 +12,15 @@ const (
 	// in the results are remembered because an earlier event is open.
 	mostOpen = 2048
 	mostKept = 1 << 16
+	// newMarks is how many of the last records are marks, and mostMarks how many marks there are.
+	// The older they are, the fewer.
+	newMarks, mostMarks = 8, 24
 )
 
 // place is one event's place in the results.
 type place struct {
-	seq    uint64
-	at     time.Time
-	before Position // the position while this event is open and all before it are not
+	mark
+	before mark // the position while this event is open and all before it are not
 	done   bool
 }
 
@@ -27,11 +30,15 @@ type window struct {
 	mu     sync.Mutex
 	places []*place // from the first open one on
 	open   int
-	read   Position // up to here the results were read
+	read   mark // up to here the results were read
+	birth  int64
+	marks  []mark // of records before
 	room   chan struct{}
 }
 
-func newWindow(from Position) *window { return &window{read: from, room: make(chan struct{}, 1)} }
+func newWindow(from Position) *window {
+	return &window{read: from.mark, birth: from.Birth, marks: slices.Clone(from.Marks), room: make(chan struct{}, 1)}
+}
 
 // wait waits until there is room for one event more.
 func (w *window) wait(ctx context.Context) error {
@@ -54,10 +61,10 @@ func (w *window) wait(ctx context.Context) error {
 func (w *window) add(seq uint64, at time.Time) *place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := &place{seq: seq, at: at, before: w.read}
+	p := &place{mark: mark{seq, at}, before: w.read}
 	w.places = append(w.places, p)
 	w.open++
-	w.read.Seq, w.read.At = seq, at
+	w.goOn(p.mark)
 	return p
 }
 
@@ -65,7 +72,23 @@ func (w *window) add(seq uint64, at time.Time) *place {
 func (w *window) pass(seq uint64, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.read.Seq, w.read.At = seq, at
+	w.goOn(mark{seq, at})
+}
+
+func (w *window) goOn(to mark) {
+	if w.read.Seq > 0 {
+		w.marks = append(w.marks, w.read)
+	}
+	w.read = to
+	if len(w.marks) > mostMarks { // every second of the old ones goes
+		kept := w.marks[:0]
+		for i, m := range w.marks {
+			if i%2 == 0 || i >= len(w.marks)-newMarks {
+				kept = append(kept, m)
+			}
+		}
+		w.marks = kept
+	}
 }
 
 // close notes that an event was delivered, or is kept aside.
@@ -92,15 +115,26 @@ func (w *window) close(p *place) {
 func (w *window) position() (p Position, oldest time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.places) == 0 {
-		return w.read, time.Time{}
+	to := w.read
+	if len(w.places) > 0 {
+		to, oldest = w.places[0].before, w.places[0].At
 	}
-	return w.places[0].before, w.places[0].at
+	return w.at(to), oldest
 }
 
 // reached returns how far the results were read.
 func (w *window) reached() Position {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.read
+	return w.at(w.read)
+}
+
+func (w *window) at(m mark) Position {
+	p := Position{mark: m, Birth: w.birth}
+	for _, earlier := range w.marks {
+		if earlier.Seq < m.Seq {
+			p.Marks = append(p.Marks, earlier)
+		}
+	}
+	return p
 }

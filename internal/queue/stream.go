@@ -33,8 +33,10 @@ type StreamState struct {
 	Deleted int
 	// FirstTime and LastTime are when the messages FirstSeq and LastSeq were stored.
 	FirstTime, LastTime time.Time
-	// Created is when the broker created the stream.
+	// Created is when the broker created the stream. Birth names it, in nanoseconds since 1970,
+	// also after it was restored from a backup (order.Position).
 	Created time.Time
+	Birth   int64
 }
 
 // State reads the stream's extent.
@@ -48,7 +50,7 @@ func (s Stream) State(ctx context.Context) (StreamState, error) {
 
 func stateOf(info *jetstream.StreamInfo) StreamState {
 	return StreamState{Messages: info.State.Msgs, FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
-		Deleted: info.State.NumDeleted, FirstTime: info.State.FirstTime, LastTime: info.State.LastTime, Created: info.Created}
+		Deleted: info.State.NumDeleted, FirstTime: info.State.FirstTime, LastTime: info.State.LastTime, Created: info.Created, Birth: bornAt(info).UnixNano()}
 }
 
 // Token returns the last token of the message's subject, under which it is
