@@ -287,7 +287,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 func TestACrowd(t *testing.T) {
 	t.Parallel()
 	const most = 50
-	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns = most })
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns, o.idleSpared = most, time.Hour })
 	inside := r.dial().send("GET /livez HTTP/1.1\nHost: localhost\n\n")
 	require.Equal(t, http.StatusOK, inside.answer().status)
 	for range most - 1 {
@@ -317,6 +317,38 @@ func TestACrowd(t *testing.T) {
 	require.GreaterOrEqual(t, told, mostTold)
 	require.Equal(t, 2000, told+cut)
 	require.Equal(t, http.StatusOK, inside.send("GET /livez HTTP/1.1\nHost: localhost\n\n").answer().status)
+}
+
+// TestIdleConnectionsMakeRoom: a client without a token takes the door's connections with one
+// request each. Those that were idle longest are closed for others.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	t.Parallel()
+	const most = 20
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns, o.idleSpared = most, time.Nanosecond })
+	ask := func(c *raw) answer { return c.send("GET /livez HTTP/1.1\nHost: localhost\n\n").answer() }
+	var all []*raw
+	for range most {
+		all = append(all, r.dial())
+		require.Equal(t, http.StatusOK, ask(all[len(all)-1]).status)
+	}
+	require.Equal(t, http.StatusOK, ask(all[0]).status)
+	require.Eventually(t, func() bool { return r.crowd.resting() == most }, patience, time.Millisecond)
+	for range most / 2 {
+		require.Equal(t, http.StatusOK, ask(r.dial()).status)
+		require.Eventually(t, func() bool { return r.crowd.resting() == most }, patience, time.Millisecond)
+	}
+	for _, c := range all[1 : most/2+1] {
+		c.closed()
+	}
+	require.Equal(t, http.StatusOK, ask(all[0]).status, "it was used later")
+	require.EqualValues(t, most, r.crowd.open.Load())
+}
+
+// resting is how many connections are idle.
+func (c *crowd) resting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.idle.Len()
 }
 
 // TestAnIdleConnection stays open for as long as the setting says.

@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"container/list"
 	"context"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // mostConns bounds the connections at once, unless fewer files can be open. Those beyond it are told
@@ -14,12 +17,18 @@ const (
 	mostTold  = 500
 )
 
-// crowd is a listener that counts connections. It accepts some more than its bound, so
-// that they can be told that there are too many.
+// crowd is a listener that counts connections. Beyond its bound, the one that was idle longest
+// makes room. It accepts some more, so that they can be told that there are too many.
 type crowd struct {
 	net.Listener
 	most int64
 	open atomic.Int64
+	// spared is how long an idle connection is not closed to make room: a client that sends one
+	// request after the other keeps it.
+	spared time.Duration
+
+	mu   sync.Mutex
+	idle list.List // of *conn, the one that was idle longest first
 }
 
 // Accept implements net.Listener.
@@ -30,6 +39,9 @@ func (c *crowd) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		n := c.open.Add(1)
+		for n > c.most && c.closeIdle() {
+			n = c.open.Load()
+		}
 		one := &conn{Conn: accepted, crowd: c, crowded: n > c.most}
 		if n <= c.most+mostTold {
 			return one, nil
@@ -44,6 +56,8 @@ type conn struct {
 	crowd   *crowd
 	crowded bool // it is beyond the bound
 	once    sync.Once
+	since   time.Time     // when it became idle
+	place   *list.Element // in crowd.idle; nil = it is not idle
 }
 
 // Close implements net.Conn.
@@ -52,15 +66,56 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// changed is http.Server.ConnState.
+func (c *crowd) changed(nc net.Conn, state http.ConnState) {
+	one := counted(nc)
+	if one == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one.place != nil {
+		c.idle.Remove(one.place)
+		one.place = nil
+	}
+	if state == http.StateIdle {
+		one.since, one.place = time.Now(), c.idle.PushBack(one)
+	}
+}
+
+// closeIdle closes the connection that was idle longest; false = none is that may be.
+func (c *crowd) closeIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.idle.Front()
+	if first == nil {
+		return false
+	}
+	one := first.Value.(*conn)
+	if time.Since(one.since) < c.spared {
+		return false
+	}
+	c.idle.Remove(first)
+	one.place = nil
+	_ = one.Close()
+	return true
+}
+
 // crowdedKey is the context key of a connection beyond the bound.
 type crowdedKey struct{}
 
-// remember is http.Server.ConnContext.
-func remember(ctx context.Context, nc net.Conn) context.Context {
+// counted returns the connection that the crowd counts; nil = it is another one.
+func counted(nc net.Conn) *conn {
 	if tls, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		nc = tls.NetConn()
 	}
-	if one, ok := nc.(*conn); ok && one.crowded {
+	one, _ := nc.(*conn)
+	return one
+}
+
+// remember is http.Server.ConnContext.
+func remember(ctx context.Context, nc net.Conn) context.Context {
+	if one := counted(nc); one != nil && one.crowded {
 		return context.WithValue(ctx, crowdedKey{}, true)
 	}
 	return ctx

@@ -75,7 +75,8 @@ type Options struct {
 	DrainTimeout time.Duration
 
 	mostConns    int           // 0 = mostConns, or what the system allows
-	bodyTimeout  time.Duration // 0 = bodyTimeout; a test shortens these
+	idleSpared   time.Duration // 0 = headerTimeout; a test shortens these
+	bodyTimeout  time.Duration // 0 = bodyTimeout
 	writeTimeout time.Duration // 0 = writeTimeout
 	storeTimeout time.Duration // 0 = storeTimeout
 	parkAfter    time.Duration // 0 = parkAfter
@@ -137,7 +138,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.openFiles(ctx, o)
 	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: o.KeepAlive, MaxHeaderBytes: maxHeader,
-		ConnContext: remember, ErrorLog: log.New(complaints{s.log}, "", 0)}
+		ConnContext: remember, ConnState: s.crowd.changed, ErrorLog: log.New(complaints{s.log}, "", 0)}
 	if s.clients != nil {
 		go s.recheckAll(cmp.Or(o.recheckEvery, recheckEvery))
 	}
@@ -175,7 +176,7 @@ func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
 	if most == 0 {
 		most = affordable(mostConns)
 	}
-	s.crowd, s.url = &crowd{Listener: l, most: int64(most)}, "http://"+l.Addr().String()
+	s.crowd, s.url = &crowd{Listener: l, most: int64(most), spared: cmp.Or(o.idleSpared, headerTimeout)}, "http://"+l.Addr().String()
 	if conf == nil {
 		return s.crowd, nil
 	}

@@ -117,10 +117,13 @@ func (r *lineReader) orders(ctx context.Context, yield func(door.Order) bool) {
 		if !more {
 			return
 		}
-		if l.size = min(int64(len(l.order.Body)), aheadBytes); l.size == 0 && l.wrong == nil {
-			continue // an empty line
+		if n > 1 && r.call.client.limits.paced(ctx) != nil {
+			return
 		}
-		if r.room.Acquire(ctx, l.size) != nil || n > 1 && r.call.client.limits.paced(ctx) != nil {
+		if l.size = min(int64(len(l.order.Body)), aheadBytes); l.size == 0 && l.wrong == nil {
+			continue // an empty line takes from the rate, too: a flood of them takes the door's time
+		}
+		if r.room.Acquire(ctx, l.size) != nil {
 			return
 		}
 		select {

@@ -235,3 +235,19 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, plain.Body.Close())
 	require.Equal(t, http.StatusBadRequest, plain.StatusCode)
 }
+
+// TestEmptyLinesTakeFromTheRate: a flood of them would take the door's time from other clients.
+func TestEmptyLinesTakeFromTheRate(t *testing.T) {
+	t.Parallel()
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit}})
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: shop", "- rate: 1\n  name: shop")), 0o600))
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
+	pace := r.clients.find(strings.TrimPrefix(bearer("shop"), "Bearer ")).limits.pace
+	require.Greater(t, pace.Tokens(), 5.0)
+	c := r.dial().send("POST /v1/orders HTTP/1.1\nHost: localhost\nAuthorization: %s\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\n\n", bearer("shop"))
+	_, err = io.WriteString(c, "40\r\n"+strings.Repeat("\n", 0x40)+"\r\n")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return pace.Tokens() < 1 }, patience, time.Millisecond)
+}
