@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"crypto/x509"
 	"io"
 	"net"
@@ -46,6 +47,42 @@ func TestAConnectionThatSwallows(t *testing.T) {
 		relay.swallows.Store(true)
 		require.Zero(t, post(), "the connection swallows it")
 		require.Equal(t, http.StatusNoContent, post(), "it has another connection")
+	}
+}
+
+// TestAReceiverThatMoves: its name has another address, and the server behind the former one
+// answers on. Whichever protocol a connection has, it is not used for ever.
+func TestAReceiverThatMoves(t *testing.T) {
+	t.Parallel()
+	for _, two := range []bool{false, true} {
+		serve := func(status int) *httptest.Server {
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+			s.EnableHTTP2 = two
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			return s
+		}
+		former, now := serve(http.StatusServiceUnavailable), serve(http.StatusNoContent)
+		cfg := Config{URL: "https://example.com", Secret: secret.Text(NewSecret())} // a name of their certificate
+		secrets, err := newSecrets(cfg)
+		require.NoError(t, err)
+		c := newClient(cfg, secrets, func(error) {})
+		t.Cleanup(c.close)
+		roots := x509.NewCertPool()
+		roots.AddCert(former.Certificate())
+		roots.AddCert(now.Certificate())
+		c.transport.TLSClientConfig.RootCAs = roots
+		var address atomic.Value
+		address.Store(former.Listener.Addr().String())
+		c.transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address.Load().(string))
+		}
+		post := func() int { return c.post(t.Context(), &message{id: "1", body: []byte("{}")}).status }
+		require.Equal(t, http.StatusServiceUnavailable, post())
+		address.Store(now.Listener.Addr().String())
+		require.Equal(t, http.StatusServiceUnavailable, post(), "on the connection that there is")
+		c.longest = time.Nanosecond
+		require.Equal(t, http.StatusNoContent, post())
 	}
 }
 

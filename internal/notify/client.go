@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"orderpost/internal/order"
@@ -28,6 +29,9 @@ const (
 	attemptTimeout = 15 * time.Second
 	connectTimeout = 5 * time.Second
 	idleTimeout    = 30 * time.Second
+	// longestUse is how long connections are used. A new one asks for the receiver's address
+	// again: the server behind the former one may answer for ever, and take nothing.
+	longestUse = time.Minute
 	// answerLimit is how much of an answer is read so that its connection can be used
 	// again, and saidLimit how much of it people are shown.
 	answerLimit, saidLimit = 64 << 10, 200
@@ -70,6 +74,9 @@ type client struct {
 	// transport is used without an http.Client, which would read a redirect's Location, to
 	// follow it. The receiver that the operator named gets the event, and nobody else.
 	transport *http.Transport
+	mu        sync.Mutex // guards transport and made
+	made      time.Time
+	longest   time.Duration     // longestUse; a test shortens it
 	timeout   time.Duration     // of one attempt
 	hidden    *strings.Replacer // hides the address in what the receiver says
 	secrets   *secrets
@@ -87,7 +94,7 @@ func newClient(c Config, s *secrets, problem func(error)) *client {
 		// sent would take every attempt.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: connectTimeout, PingTimeout: connectTimeout},
 	}
-	return &client{url: c.URL, transport: transport, timeout: attemptTimeout, hidden: hider(c.URL), secrets: s, problem: problem}
+	return &client{url: c.URL, transport: transport, made: time.Now(), longest: longestUse, timeout: attemptTimeout, hidden: hider(c.URL), secrets: s, problem: problem}
 }
 
 // leastSegment and leastValue are from how many bytes on a segment of the path, and a value of
@@ -131,7 +138,24 @@ func hider(address string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-func (c *client) close() { c.transport.CloseIdleConnections() }
+func (c *client) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.transport.CloseIdleConnections()
+}
+
+// connections returns the transport for one attempt. Every longestUse it is another one; the
+// former one's connections end with the attempts on them, or as idle ones.
+func (c *client) connections() *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.made) >= c.longest {
+		former := c.transport
+		c.transport, c.made = former.Clone(), time.Now()
+		former.CloseIdleConnections()
+	}
+	return c.transport
+}
 
 // post makes one attempt. Its timestamp is that of the attempt, because receivers refuse
 // old ones.
@@ -151,7 +175,7 @@ func (c *client) post(ctx context.Context, m *message) reply {
 		"Webhook-Id": m.id, "Webhook-Timestamp": timestamp, "Webhook-Signature": signature(keys, m.id, timestamp, m.body)} {
 		req.Header.Set(name, value)
 	}
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.connections().RoundTrip(req)
 	if err != nil {
 		return reply{said: c.hidden.Replace(plain(err))}
 	}
