@@ -47,7 +47,7 @@ func TestAStatusAloneConcludesNothing(t *testing.T) {
 			require.Len(t, state.Blocks, 1, "%d %s", c.status, c.body)
 			require.Equal(t, gate.BlockAnswer, state.Blocks[0].Name)
 			require.Contains(t, state.Reasons[0], strings.Join(strings.Fields(c.body), " "))
-			mustRules(t, "rules:\n"+state.Reasons[0][strings.Index(state.Reasons[0], "  - when"):])
+			mustRules(t, "rules:\n"+state.Reasons[0][strings.Index(state.Reasons[0], "  - name"):])
 			require.Equal(t, 1, strings.Count(r.log.String(), "gate closed"))
 		})
 	}

@@ -62,13 +62,13 @@ func printWaitingRoom(out io.Writer, room *waitingRoom, now time.Time) {
 			waits += lane.Ready + lane.Later
 		}
 		if waits > 0 && room.Feeder == "" {
-			sayLong(say, "nobody feeds the queue from these lanes: start a worker")
+			sayLong(out, "nobody feeds the queue from these lanes: start a worker")
 		}
 	}
 	if room.Problem != "" {
-		sayLong(say, fmt.Sprintf("worker %s cannot feed the queue: %s", program.Printable(room.Feeder), program.Printable(room.Problem)))
+		sayLong(out, fmt.Sprintf("worker %s cannot feed the queue: %s", program.Printable(room.Feeder), program.Printable(room.Problem)))
 	}
 	for _, p := range room.Paused {
-		sayLong(say, fmt.Sprintf("Paused: import %s, by %s", program.Printable(p.Import), program.Printable(p.By)))
+		sayLong(out, fmt.Sprintf("Paused: import %s, by %s", program.Printable(p.Import), program.Printable(p.By)))
 	}
 }

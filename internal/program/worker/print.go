@@ -26,7 +26,7 @@ func printFleet(out io.Writer, f *fleet.View, told fleet.Told, missing []string)
 	}
 	for _, key := range f.Unreadable {
 		say("Held: the bucket's entry %s cannot be read", key)
-		sayLong(say, "a newer version or a hand wrote it; orderpost resume and orderpost limit replace it")
+		sayLong(out, "a newer version or a hand wrote it; orderpost resume and orderpost limit replace it")
 	}
 	for _, name := range missing {
 		say("Missing: %s", name)
@@ -44,18 +44,18 @@ func printFleet(out io.Writer, f *fleet.View, told fleet.Told, missing []string)
 	switch {
 	case len(f.Members) > 0:
 		_, _ = fmt.Fprintln(out)
-		printMembers(say, f.Members)
+		printMembers(out, say, f.Members)
 	case f.StoresNothing == "":
 		say("No worker is running.")
 	}
 	if doors := f.Doors(); len(doors) > 0 {
 		_, _ = fmt.Fprintln(out)
-		printDoors(say, doors)
+		printDoors(out, say, doors)
 	}
 }
 
 // printDoors prints the processes that let orders in and outcomes out.
-func printDoors(say func(format string, args ...any), doors []fleet.Door) {
+func printDoors(out io.Writer, say func(format string, args ...any), doors []fleet.Door) {
 	const line = "%-18s  %-11s  %-7s  %7s  %7s  %s"
 	say(line, "DOOR", "SINCE (UTC)", "KIND", "RATE/S", "BEHIND", "VERSION")
 	for _, d := range doors {
@@ -70,12 +70,12 @@ func printDoors(say func(format string, args ...any), doors []fleet.Door) {
 		}
 		say(line, lookup.Clip(d.Name, 18), since, d.Kind, rate, behind, d.Version)
 		if d.Problem != "" {
-			sayLong(say, d.Problem)
+			sayLong(out, d.Problem)
 		}
 	}
 }
 
-func printMembers(say func(format string, args ...any), members []fleet.Presence) {
+func printMembers(out io.Writer, say func(format string, args ...any), members []fleet.Presence) {
 	const line = "%-18s  %-11s  %7v  %7s  %7s  %8s  %s"
 	say(line, "WORKER", "SINCE (UTC)", "IN HAND", "RATE/S", "SHARE/S", "CLOCK", "GATE")
 	inHand, rate := 0, 0.0
@@ -103,10 +103,10 @@ func printMembers(say func(format string, args ...any), members []fleet.Presence
 		}
 		say("%s", about)
 		for _, reason := range p.Reasons {
-			sayLong(say, reason)
+			sayLong(out, reason)
 		}
 		for _, note := range p.Notes {
-			sayLong(say, "note: "+note)
+			sayLong(out, "note: "+note)
 		}
 		inHand, rate = inHand+p.InFlight, rate+p.Rate
 	}
@@ -128,8 +128,10 @@ func sayWrapped(say func(format string, args ...any), text string) {
 	}
 }
 
-// sayLong prints a text on up to maxLines lines.
-func sayLong(say func(format string, args ...any), text string) {
+// sayLong prints the first line of a text on up to maxLines lines. The lines below it are
+// a rule to copy, and stay as they are.
+func sayLong(out io.Writer, text string) {
+	text, rule, _ := strings.Cut(text, "\n")
 	lines := lookup.Lines(text, fleetWidth-4)
 	if len(lines) > maxLines {
 		lines = append(lines[:maxLines-1], "… (the rest is in the worker's log and at /readyz)")
@@ -139,7 +141,10 @@ func sayLong(say func(format string, args ...any), text string) {
 		if i > 0 {
 			indent = "    "
 		}
-		say("%s%s", indent, line)
+		_, _ = fmt.Fprintln(out, indent+line)
+	}
+	for line := range strings.Lines(rule) {
+		_, _ = fmt.Fprintln(out, lookup.Plain(strings.TrimSuffix(line, "\n")))
 	}
 }
 

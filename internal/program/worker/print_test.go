@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -53,4 +55,24 @@ func TestFleetGolden(t *testing.T) {
 		require.NotContains(t, line, "\x1b")
 		require.LessOrEqual(t, utf8.RuneCountInString(line)-1, fleetWidth, line)
 	}
+}
+
+// TestAProposedRuleCanBeCopied: what `fleet` prints of a rule below "such as" is a rules
+// file, whose verdict is the one proposed.
+func TestAProposedRuleCanBeCopied(t *testing.T) {
+	raw := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + `{"code":40012,"message":"it's refused: ` + strings.Repeat("a long story # ", 20) + `"}`)
+	checked, err := answer.Check(nil, order.Resubmit, time.Minute, raw, 0, "A-1")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	f := &fleet.View{Members: []fleet.Presence{{Worker: "w1", Reasons: []string{checked.Hold}}}}
+	printFleet(&out, f, fleet.Told{}, nil)
+	_, proposed, found := strings.Cut(out.String(), "such as\n")
+	require.True(t, found, out.String())
+	rules, err := answer.ParseRules("rules.yaml", []byte("rules:\n"+proposed))
+	require.NoError(t, err, proposed)
+	again, err := answer.Check(rules, order.Resubmit, time.Minute, raw, 0, "A-1")
+	require.NoError(t, err)
+	require.Equal(t, 1, again.Rule)
+	require.Equal(t, order.Unsure, again.Verdict)
+	require.Equal(t, checked.Reason, again.Reason)
 }

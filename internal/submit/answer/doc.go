@@ -3,7 +3,7 @@
 // signatures.
 //
 //	Answer           answer.go     the response, as far as it was read
-//	Rules.Judge      rules.go      the operator's rules (rules_condition.go, rules_reload.go), then the built-in verdicts (statuses.go, verdict.go)
+//	Rules.Judge      rules.go      the operator's rules (rules_condition.go, rules_implied.go, rules_reload.go), then the built-in verdicts (statuses.go, verdict.go)
 //	Evidence.Weigh   evidence.go   is it about this order, and does the body bear the status out?
 //	RetryAfter       retryafter.go how long the API asks us to wait
 //	Answer.Said      said.go       its code and message, to count by

@@ -96,9 +96,9 @@ func (e *Evidence) duplicate(a *Answer, j *Judgement) {
 	case !a.Complete:
 		*j = Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, but its body was cut short or too long", a.Status)}
 	case f.denied:
-		*j = a.undecided("it says that the order was not created")
+		*j = a.contradicted("it says that the order was not created")
 	case f.otherIsNumber || !f.exists && !(like && f.other == nil): // an other that is no number may be a message
-		*j = a.undecided("nothing in it says that the order exists")
+		*j = a.contradicted("nothing in it says that the order exists")
 	}
 }
 
@@ -117,16 +117,22 @@ func notCreated(a *Answer, j *Judgement) {
 	a.Examine("")
 	switch f := &a.findings; {
 	case f.exists && !f.denied:
-		*j = a.undecided("it says that the order exists")
+		*j = a.contradicted("it says that the order exists")
 	case f.claimed && f.contradiction == "":
-		*j = a.undecided("it says that the order was created")
+		*j = a.contradicted("it says that the order was created")
 	}
 }
 
-// undecided returns the judgement of an answer whose status and body disagree. It holds
+// contradicted is undecided for an answer whose status and body disagree.
+func (a *Answer) contradicted(what string) Judgement {
+	return a.undecided(what, what, conditionFor(a))
+}
+
+// undecided returns the judgement of an answer that leaves the order in doubt. It holds
 // the pool: later orders get such answers, too, and only a rule can tell.
-func (a *Answer) undecided(what string) Judgement {
-	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Detail: what, Hold: a.holdReason(what, conditionFor(a), "")}
+func (a *Answer) undecided(but, what, rule string) Judgement {
+	reason := fmt.Sprintf("status %d, but %s", a.Status, but)
+	return Judgement{Verdict: order.Unsure, Reason: reason, Detail: what, Hold: a.holdReason(reason, what, rule, "")}
 }
 
 // judgeOther returns the judgement of an answer that names another order. If the
@@ -137,7 +143,7 @@ func (e *Evidence) judgeOther(a *Answer, j *Judgement) Judgement {
 	what := "it names order_no " + a.ruleLiteral(a.findings.other) + ", which is not the order's"
 	out := Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: fmt.Sprintf("status %d, but about another order", a.Status), Detail: what}
 	if !e.echoed.Load() {
-		out.Hold = a.holdReason(what, "status == "+strconv.Itoa(a.Status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
+		out.Hold = a.holdReason(out.Reason, what, "status == "+strconv.Itoa(a.Status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
 	}
 	return out
 }
@@ -165,7 +171,7 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 		e.learn(kind)
 	case j.untested && !f.success:
 		what := "a rule says which answers are accepted, and it does not match this one"
-		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but no rule accepts it", a.Status), Detail: what, Hold: a.holdReason(what, ruleFor(a), "")}
+		*j = a.undecided("no rule accepts it", what, ruleFor(a))
 		return
 	case len(e.kinds) == 0:
 		e.learn(kind)
@@ -174,7 +180,7 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 		}
 	default:
 		what := "it is of another kind than the answers accepted so far (" + describe(a) + ")"
-		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but an answer of another kind", a.Status), Detail: what, Hold: a.holdReason(what, ruleFor(a), "")}
+		*j = a.undecided("an answer of another kind", what, ruleFor(a))
 		return
 	}
 	e.last.Store(kind)

@@ -334,8 +334,7 @@ func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 		}
 		if one.json && a.unreadable() {
 			what := fmt.Sprintf("its body is not valid JSON in UTF-8, so rule %d cannot be asked; one before it can, if it reads text and not body", one.number)
-			return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but its body is not valid JSON", a.Status), Detail: what,
-				Hold: a.holdReason(what, "status == "+strconv.Itoa(a.Status)+" && "+a.bodyCondition(), "")}
+			return a.undecided("its body is not valid JSON", what, "status == "+strconv.Itoa(a.Status)+" && "+a.bodyCondition())
 		}
 		holds, err := one.holds(env)
 		if err != nil || !holds && time.Since(began) > ruleTime {

@@ -27,9 +27,9 @@ type condition struct {
 }
 
 type alternative struct {
-	statuses statusSet       // for which the tests of the status alone are true
-	tests    map[string]bool // the other tests, printed
-	program  *vm.Program     // all of it
+	statuses statusSet              // for which the tests of the status alone are true
+	tests    map[string]*comparison // the other tests, by how they print; nil = no comparison
+	program  *vm.Program            // all of it
 }
 
 // parseCondition type-checks a `when`, splits and compiles it. It refuses what would make
@@ -59,7 +59,7 @@ func parseCondition(text string) (condition, error) {
 }
 
 func newAlternative(node ast.Node) (alternative, error) {
-	a := alternative{tests: map[string]bool{}}
+	a := alternative{tests: map[string]*comparison{}}
 	for i := range a.statuses {
 		a.statuses[i] = true
 	}
@@ -74,7 +74,7 @@ func newAlternative(node ast.Node) (alternative, error) {
 			return a, fmt.Errorf("`%s` is an `or` inside an `and`: `or` may only join whole alternatives, each with its own tests, as in "+
 				"status == 200 and body.code == 1 or status == 200 and body.code == 2. For several values of one member write body.code in [1, 2]", shown(test))
 		}
-		a.tests[test.String()] = true
+		a.tests[test.String()] = comparisonOf(test)
 	}
 	var err error
 	a.program, err = compileNode(node)
@@ -160,10 +160,10 @@ func (c condition) coveredBy(earlier []rule) string {
 }
 
 // narrows reports whether every answer that a matches matches b, too, because a has all
-// tests of b.
+// tests of b, or tests of the same value that b's follow from (rules_implied.go).
 func (a alternative) narrows(b alternative) bool {
-	for test := range b.tests {
-		if !a.tests[test] {
+	for text, test := range b.tests {
+		if _, same := a.tests[text]; !same && !a.implies(test) {
 			return false
 		}
 	}

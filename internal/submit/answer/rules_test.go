@@ -2,9 +2,11 @@ package answer
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +96,35 @@ func TestUnreachableRules(t *testing.T) {
 		"or within and":         {[]string{"(status == 200 or status == 201) and body.code == 1", "status == 201 and body.code == 1"}, "rule 1 matches everything"},
 		"other condition":       {[]string{"status == 200 and body.code == 1", "status == 200 and body.code == 2"}, ""},
 		"negation":              {[]string{"not (status == 200)", "status == 404"}, "rule 1 matches everything"},
+		"not, then equal":       {[]string{"body.code != 0", "body.code == 5"}, "rule 1 matches everything"},
+		"not, then equal, text": {[]string{`body.code != "A"`, `"B" == body.code && status == 200`}, "rule 1 matches everything"},
+		"not that, then equal":  {[]string{"body.code != 5", "body.code == 5"}, ""},
+		"not, then in":          {[]string{"body.code != 0", "body.code in [5, 6]"}, "rule 1 matches everything"},
+		"not, then in with it":  {[]string{"body.code != 0", "body.code in [0, 6]"}, ""},
+		"in, then equal":        {[]string{`body.code in ["A", "B"]`, `body.code == "B"`}, "rule 1 matches everything"},
+		"in, then other kind":   {[]string{"body.code in [1, 2]", `body.code == "1"`}, ""},
+		"not in":                {[]string{"body.code not in [1, 2]", "body.code == 3"}, "rule 1 matches everything"},
+		"not in, then text":     {[]string{"not (body.code in [1, 2])", `body.code == "1"`}, "rule 1 matches everything"},
+		"above, then above":     {[]string{"body.code > 3", "body.code > 5"}, "rule 1 matches everything"},
+		"above, then from":      {[]string{"body.code > 5", "body.code >= 5"}, ""},
+		"above, then a range":   {[]string{"body.code > 3", "5 < body.code and body.code <= 9"}, "rule 1 matches everything"},
+		"not nil":               {[]string{"body.code != nil", "body.code == 0"}, "rule 1 matches everything"},
+		"not nil, then above":   {[]string{"body.code != nil", "body.code > 0"}, "rule 1 matches everything"},
+		"not zero, then nil":    {[]string{"body.code != 0", "body.code == nil"}, "rule 1 matches everything"},
+		"a flag":                {[]string{"body.ok != true", "body.ok == false"}, "rule 1 matches everything"},
+		"order of two kinds":    {[]string{`not (body.code < "A")`, "body.code == 5"}, ""},
+		"a list":                {[]string{"body.codes != nil", "body.codes == [1, 3]"}, ""},
+		"large numbers":         {[]string{"body.code != 9007199254740992", "body.code == 9007199254740993"}, ""},
+		"above, then not":       {[]string{"body.code > 0", "body.code != 0"}, ""},
+		"other member":          {[]string{"body.code != 0", "body.errno == 5"}, ""},
+		"a status beside it":    {[]string{"status == 200 && body.code != 0", "body.code == 5"}, ""},
+		"a class beside it":     {[]string{"status >= 400 && body.code != 0", "status == 404 && body.code == 5"}, "rule 1 matches everything"},
+		"text, from a letter":   {[]string{`text >= "a"`, `text > "a" && text < "b"`}, "rule 1 matches everything"},
+		"text, up to":           {[]string{`text > "a"`, `text >= "a"`}, ""},
+		"the attempt":           {[]string{"attempt > 1", "attempt == 3"}, "rule 1 matches everything"},
+		"parts":                 {[]string{`body.code startsWith "4"`, `body.code == "40012"`}, "rule 1 matches everything"},
+		"parts, not":            {[]string{`body.code startsWith "5"`, `body.code == "40012"`}, ""},
+		"remainder":             {[]string{"body.code % 2 == 1", "body.code == 5"}, ""},
 		"headers, other case":   {[]string{`headers["X-Code"] == "1"`, `headers["x-code"] == "1"`}, "rule 1 matches everything"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,4 +301,37 @@ func FuzzAnswer(f *testing.F) {
 			require.Equal(t, 2, status/100)
 		}
 	})
+}
+
+// TestAnImpliedTestHolds asks Expr itself: no value fulfils a test and not one that is said
+// to follow from it.
+func TestAnImpliedTestHolds(t *testing.T) {
+	constants := []string{"0", "-1", "1.5", "5", `"A"`, `""`, `"AB"`, "nil", "true", "[0, 5]", `["A", 5, nil]`}
+	values := []any{nil, true, false, 0, -1, -2, 1, 1.5, 5, 7, 3.2, "", "A", "AB", "B", "AA", []any{}, []any{5}, map[string]any{"a": 1}}
+	var all []alternative
+	for _, op := range []string{"==", "!=", "<", "<=", ">", ">=", "in", "startsWith", "endsWith", "contains"} {
+		for _, c := range constants {
+			for _, text := range []string{"body.v " + op + " " + c, "not (body.v " + op + " " + c + ")", c + " " + op + " body.v"} {
+				if parsed, err := parseCondition(text); err == nil {
+					all = append(all, parsed.alternatives...)
+				}
+			}
+		}
+	}
+	found := 0
+	for _, a := range all {
+		for _, b := range all {
+			if !a.narrows(b) {
+				continue
+			}
+			found++
+			for _, v := range values {
+				env := ruleEnv{Status: 200, Body: map[string]any{"v": v}}
+				first, _ := evaluate(a.program, env)
+				second, _ := evaluate(b.program, env)
+				require.False(t, first && !second, "%v: %v, but not %v", v, slices.Collect(maps.Keys(a.tests)), slices.Collect(maps.Keys(b.tests)))
+			}
+		}
+	}
+	require.Greater(t, found, 2*len(all), "%d tests", len(all))
 }

@@ -20,7 +20,7 @@ func judgeStatus(a *Answer) Judgement {
 	// held is for an answer that does not tell, and that later orders will get, too.
 	held := func(what string) Judgement {
 		j := by(order.Unsure)
-		j.Detail, j.Hold = what, a.holdReason(what, "status == "+strconv.Itoa(a.Status), "")
+		j.Detail, j.Hold = what, a.holdReason(j.Reason, what, "status == "+strconv.Itoa(a.Status), "")
 		return j
 	}
 	switch s := a.Status; {

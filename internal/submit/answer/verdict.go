@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,9 +64,7 @@ func NoAnswer(maySent bool, reason, detail string) Judgement {
 // judgeSuccess judges a 2xx. It accepts it only if the body is readable and does
 // not contradict an acceptance.
 func judgeSuccess(a *Answer) Judgement {
-	doubt := func(what, rule string) Judgement {
-		return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Hold: a.holdReason(what, rule, "")}
-	}
+	doubt := func(what, rule string) Judgement { return a.undecided(what, what, rule) }
 	status := "status == " + strconv.Itoa(a.Status)
 	if !a.Complete {
 		j := doubt("its body was cut short or too long", status)
@@ -96,15 +95,29 @@ func judgeSuccess(a *Answer) Judgement {
 
 // holdReason returns the reason of a hold that a new rule would end. It says what
 // is wrong with the answer, shows the answer, and proposes a rule. The proposed
-// verdict is unsure, because somebody may copy the rule without thinking.
-func (a *Answer) holdReason(what, rule, more string) string {
+// verdict is unsure, because somebody may copy the rule without thinking. reason is
+// the order's until then, rule the condition, and more further lines of the rule.
+func (a *Answer) holdReason(reason, what, rule, more string) string {
 	kind := ""
 	if t := a.Header.Get("Content-Type"); t != "" {
 		kind = " (" + a.Excerpt([]byte(t), 64) + ")"
 	}
 	return fmt.Sprintf("an answer with status %d%s settles nothing: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
-		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
-		a.Status, kind, what, a.beginning(), strings.ReplaceAll(rule, "'", "''"), more)
+		"  - name: %s\n    when: %s\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists\n"+
+		"    reason: %s   # dead letters are grouped by it\n"+
+		"    # final: true   # beside rejected or retry, if the answer proves that nothing exists under this order_no%s",
+		a.Status, kind, what, a.beginning(), yamlQuote(Bounded(what, maxShown)), yamlQuote(rule), yamlQuote(Bounded(reason, maxShown)), more)
+}
+
+// yamlQuote writes a text as one line of YAML.
+func yamlQuote(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
 // bodyCondition returns a condition on the beginning of a body that is not JSON.

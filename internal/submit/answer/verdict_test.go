@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -150,6 +151,17 @@ func TestBodiesOfA200(t *testing.T) {
 
 // The rule that a hold proposes is valid in a rules file and matches the answer.
 func TestProposedRuleWorks(t *testing.T) {
+	for _, c := range []Answer{
+		{Status: 302, Header: http.Header{"Location": {"https://it's.example/\x1b#a: b"}}},
+		{Status: 206}, {Status: 406, Body: []byte("no: #1")},
+	} {
+		c.Complete = true
+		j := judgeStatus(&c)
+		_, proposed, _ := strings.Cut(j.Hold, "such as\n")
+		rules, err := ParseRules("r.yaml", []byte("rules:\n"+proposed))
+		require.NoError(t, err, proposed)
+		require.Equal(t, j.Reason, rules.Judge(&c, 1).Reason)
+	}
 	for _, body := range []string{`{"code":40012}`, `{"code":"E1"}`, `{"code":"it's: #1 \"ü\""}`, `{"errno":1}`, `{"success":false}`, `{"error":"x"}`, ``, `{"code":1.5}`, `{"code":null}`, `{"error":{"m":1}}`,
 		`{"data":{"success":false}}`, `{"a":[{},{"ok":false}]}`, `{"Error-Code":7}`, "<html>it's\n\"down\"</html>", "\x00\xff",
 		`{"code":0,"message":"` + strings.Repeat("rejected ", 20) + `"}`} {
@@ -160,6 +172,12 @@ func TestProposedRuleWorks(t *testing.T) {
 		require.NoError(t, err, proposed)
 		j := rules.Judge(&a, 1)
 		require.Equal(t, 1, j.Rule, "%s: %s", body, proposed)
+		require.Equal(t, judgeStatus(&a).Reason, j.Reason, "the reason stays, so dead letters stay in one group")
+		require.NotEmpty(t, j.Detail, "the name")
+		proved := strings.Replace(strings.Replace(proposed, "# final", "final", 1), "verdict: unsure", "verdict: rejected", 1)
+		rules, err = ParseRules("r.yaml", []byte("rules:\n"+proved))
+		require.NoError(t, err, proved)
+		require.True(t, rules.Judge(&a, 1).Final, proved)
 		require.Equal(t, order.Unsure, j.Verdict, "a rule that is copied without thinking decides nothing")
 		require.NotRegexp(t, `verdict:\s*accepted`, proposed)
 	}
