@@ -48,6 +48,9 @@ func (e *BadRows) Unwrap() []error {
 	return errs
 }
 
+// maxResultsOf bounds how many imports a results file may name.
+const maxResultsOf = 1000
+
 var errEnough = errors.New("enough bad rows")
 
 // Check reads the whole file and publishes nothing. It returns a [*BadRows] if some
@@ -59,7 +62,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	var broken set
 	var foreign *RowError // the first cell in another encoding
 	var rule oneRule
-	f.rounded, f.notations, f.timed = nil, nil, false
+	f.rounded, f.notations, f.timed, f.resultsOf = nil, nil, false, nil
 	began := time.Now()
 	var bad []*RowError
 	var long []rounding
@@ -69,6 +72,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 			row := &rows[i]
 			s.Rows++
 			f.countNotation(row)
+			f.noteResults(row)
 			if row.Err != nil && row.Err.asksOfColumn() {
 				asked = true
 				continue
@@ -138,6 +142,14 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 		return s, nil
 	}
 	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad), Every: s.Every}
+}
+
+// noteResults notes whose result a row of a results file has.
+func (f *File) noteResults(row *Row) {
+	i := slices.Index(f.head.header, batchColumn)
+	if i >= 0 && i < len(row.Cells) && row.Cells[i] != "" && hasAll(f.head.header, resultColumns) && len(f.resultsOf) < maxResultsOf {
+		put(&f.resultsOf, row.Cells[i], true)
+	}
 }
 
 // oneRule notes whether all rows break one and the same rule of the schema.

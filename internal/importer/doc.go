@@ -25,6 +25,7 @@
 //	check.go        the first pass: can every row be sent?
 //	summary.go      what became of the rows, counted
 //	publish.go      the second pass: look up, decide, enqueue, save progress
+//	conflict.go     an order that exists under a row's number, and results without their mapping
 //	lane.go         where orders wait for their turn or their time
 //	room.go         waits for room in a full queue
 //	wait.go         waits for the outcomes

@@ -100,6 +100,8 @@ type File struct {
 	broken *set
 	// head is the table that Check read: header and dialect.
 	head *table
+	// resultsOf are the imports whose results the rows have, if the file is one of results.
+	resultsOf map[string]bool
 	// book is the workbook that the file is, once it was read.
 	book *xlsx.Book
 }

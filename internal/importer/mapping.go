@@ -173,6 +173,28 @@ func merged[V any](a, b map[string]V) map[string]V {
 	return out
 }
 
+// flags returns the flags of enqueue for the mapping, without the answers to questions.
+func (m Mapping) flags() string {
+	var flags []string
+	add := func(flag string, of map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			flags = append(flags, nameFlag(flag, name, of[name]))
+		}
+	}
+	add("--rename", m.Rename)
+	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
+		flags = append(flags, nameFlag("--type", name, string(m.Types[name])))
+	}
+	add("--set", m.Set)
+	if m.Empty != "" {
+		flags = append(flags, "--empty "+m.Empty)
+	}
+	if len(flags) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(flags, " ")
+}
+
 // canonical returns the mapping's part of the fingerprint.
 func (m Mapping) canonical() []byte {
 	if m.IsZero() {

@@ -129,6 +129,9 @@ func (p *publisher) begin(ctx context.Context) error {
 	if err := p.mayNeedApproval(ctx); err != nil {
 		return err
 	}
+	if err := p.keepMapping(ctx); err != nil {
+		return err
+	}
 	last, err := books.LastResult(ctx, p.q)
 	if err != nil {
 		return err
@@ -257,8 +260,9 @@ type rowResult struct {
 	fate   Fate
 	ours   bool // the pending intent belongs to this import
 	note   string
-	at     time.Time // before which the intent that this run published is not sent
-	err    error     // stops the import unless a retry succeeds
+	other  *otherOrder // of a conflict
+	at     time.Time   // before which the intent that this run published is not sent
+	err    error       // stops the import unless a retry succeeds
 }
 
 // publish looks up the orders of a chunk and publishes the new ones.
@@ -423,8 +427,8 @@ func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publis
 	v = rowResult{number: row.Number}
 	hash, rec := row.Order.BodyHash(), st.Record
 	known := order.Admit(rec, "", hash) // the row has no id before it is published
-	conflict := func(with string) (rowResult, bool) {
-		v.fate, v.note = Conflict, "the order_no belongs to another order, which is "+with+"; correct the row or give it another number"
+	conflict := func(is, hash, batch string) (rowResult, bool) {
+		v.fate, v.other = Conflict, &otherOrder{*row, is, hash, batch}
 		return v, false
 	}
 	settled := func() (rowResult, bool) {
@@ -438,11 +442,11 @@ func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publis
 		v.fate, v.note = Failed, st.Unreadable.Error()
 		return v, false
 	case known.Standing == order.AcceptedBefore && other:
-		return conflict("accepted")
+		return conflict("accepted", rec.BodyHash, rec.Batch)
 	case known.Standing == order.AcceptedBefore: // a pending intent changes nothing
 		return settled()
 	case waits && differs(st.Pending.BodyHash, hash):
-		return conflict("pending")
+		return conflict("pending", st.Pending.BodyHash, st.Pending.Batch)
 	case waits:
 		v.fate, v.ours = AlreadyPending, p.ours(st.Pending.ID, row)
 		return v, false
@@ -460,13 +464,13 @@ func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publis
 		return v, true
 	case order.OpenBefore: // and the intent of the note is not stored any more: its stream was lost
 		if other && rec.Doubtful() {
-			return conflict("in doubt: nobody knows whether it was created")
+			return conflict("in doubt: nobody knows whether it was created", rec.BodyHash, rec.Batch)
 		}
 		v.fate = Stored
 		return v, true
 	case order.DoubtBefore:
 		if other {
-			return conflict("unknown: nobody knows whether it was created")
+			return conflict("unknown: nobody knows whether it was created", rec.BodyHash, rec.Batch)
 		}
 		return settled()
 	case order.FailedBefore:
@@ -529,7 +533,13 @@ func (p *publisher) apply(ctx context.Context, vs []rowResult) error {
 				o.foreign++
 			}
 		}
-		if v.note != "" && len(o.Errors) < p.f.o.MaxErrors {
+		if len(o.Errors) == p.f.o.MaxErrors {
+			continue
+		}
+		if v.other != nil {
+			v.note = p.note(ctx, v.other)
+		}
+		if v.note != "" {
 			o.Errors = append(o.Errors, fmt.Sprintf("%s: row %d: %s: %s", p.f.o.File, v.number, v.fate, v.note))
 		}
 	}

@@ -16,7 +16,10 @@ import (
 
 // resultColumns follow the original columns in a results file.
 var resultColumns = []string{"_outcome", "_verdict", "_status", "_reason", "_attempts",
-	"_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
+	"_first_attempt_at", "_last_attempt_at", "_response", "_created", batchColumn}
+
+// batchColumn names the import of the row's order.
+const batchColumn = "_batch"
 
 // The values of _outcome for rows without an outcome of their own.
 const (
@@ -200,7 +203,7 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]
 	case st.Unreadable != nil:
 		return [10]string{outcomePending, "", "", st.Unreadable.Error(), "", "", "", "", "unknown"}
 	case waits != nil && differs(waits.BodyHash, row.Order.BodyHash()):
-		return [10]string{outcomeConflict, "", "", "another order with this order_no is pending", "", "", "", "", "unknown", waits.Batch}
+		return [10]string{outcomeConflict, "", "", "an order with this order_no and other fields is pending", "", "", "", "", "unknown", waits.Batch}
 	case rec == nil && waits != nil:
 		return [10]string{outcomePending, "", "", "waits for a worker", "", "", "", "", "no", waits.Batch}
 	case rec == nil && waiting:
@@ -226,7 +229,7 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]
 		}
 	case differs(rec.BodyHash, row.Order.BodyHash()):
 		out[0], out[8] = outcomeConflict, notThisOne(outcome)
-		out[3] = "the order_no belongs to another order, whose outcome is " + rec.Word + " (submission " + rec.IntentID + ")"
+		out[3] = "the order_no has an order already, with other fields, whose outcome is " + rec.Word + " (submission " + rec.IntentID + ")"
 	case outcome == order.OutcomeRejected && rec.Verdict == order.Duplicate:
 		out[8] = existedBefore // our first attempt is proven, and the API had the order
 	}
@@ -242,7 +245,7 @@ func lost(row *Row, note *order.Record) (outcome, reason, created string) {
 	case !note.Doubtful():
 		return outcomeNothing, why + ", and no attempt created it; import the file again to send it", order.OutcomeCancelled.Created()
 	case other:
-		return outcomeConflict, "the order_no belongs to another order, which an attempt may have created: " + why, order.OutcomeUnknown.Created()
+		return outcomeConflict, "the order_no has an order already, with other fields, which an attempt may have created: " + why, order.OutcomeUnknown.Created()
 	default:
 		return order.OutcomeUnknown.String(), why + ", and an attempt may have created it; ask the API's operator, or import the file again: by default the order is sent again, and stays in doubt until the API or a person ends that", order.OutcomeUnknown.Created()
 	}

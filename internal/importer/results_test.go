@@ -41,8 +41,8 @@ func TestResults(t *testing.T) {
 		`A-3;soon;x;not-enqueued;;;"wrong_type: column timeout: ""soon"" is not a whole number such as 30";;;;;no;`,
 		`A-4;30;"a;b";unknown;unsure;200;as told` + when + "unknown;march",
 		"A-5;30;;rejected;duplicate;200;as told" + when + "existed before;march",
-		"A-6;30;new;conflict;accepted;200;the order_no belongs to another order, whose outcome is accepted (submission " + batchOf(t, q, "A-6") + ":1)" + when + "existed before;" + batchOf(t, q, "A-6"),
-		"A-7;30;new;conflict;unsure;200;the order_no belongs to another order, whose outcome is unknown (submission " + batchOf(t, q, "A-7") + ":2)" + when + "unknown;" + batchOf(t, q, "A-7"),
+		"A-6;30;new;conflict;accepted;200;the order_no has an order already, with other fields, whose outcome is accepted (submission " + batchOf(t, q, "A-6") + ":1)" + when + "existed before;" + batchOf(t, q, "A-6"),
+		"A-7;30;new;conflict;unsure;200;the order_no has an order already, with other fields, whose outcome is unknown (submission " + batchOf(t, q, "A-7") + ":2)" + when + "unknown;" + batchOf(t, q, "A-7"),
 		"A-8;30;x;pending;;;waits for a worker;;;;;no;march",
 		"",
 	}, "\r\n"), out.String())

@@ -64,7 +64,7 @@ func (f Fate) Meaning() string {
 	case AlreadyKnown:
 		return "not enqueued: stored by the same import a moment ago"
 	case Conflict:
-		return "conflict: the order_no belongs to another order"
+		return "conflict: the order_no has an order already, with other fields"
 	case Forgotten:
 		return "not enqueued: imported before, and nothing is known of them any more: their results have expired, or a stream was lost; an import of the same file under another batch name enqueues them again"
 	case Failed:

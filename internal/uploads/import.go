@@ -90,7 +90,7 @@ func how(ctx context.Context, j *jobs.Job, err error) (State, string) {
 		return Interrupted, "its process was stopped"
 	case KindOf(err) == Unready:
 		return Failed, err.Error()
-	case errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrOtherTime):
+	case errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrOtherMapping):
 		return Failed, importer.Plain(err)
 	case errors.Is(err, importer.ErrDirect):
 		return Failed, "imports need approval here, and wait for it in the waiting room: import it without leaving that out"

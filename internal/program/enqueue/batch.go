@@ -229,7 +229,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 			}
 		}
 		if counted.Conflicts > 0 {
-			_, _ = fmt.Fprintf(b.stdout, "%8d conflict: refused, since the order_no belongs to another order\n", counted.Conflicts)
+			_, _ = fmt.Fprintf(b.stdout, "%8d conflict: refused, since the order_no has an order already, with other fields\n", counted.Conflicts)
 		}
 		if counted.Pending > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "%8d pending\n", counted.Pending)

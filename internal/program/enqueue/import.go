@@ -229,7 +229,7 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	}
 	switch {
 	case errors.Is(err, queue.ErrUnreachable):
-	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
+	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrOtherMapping), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted):
 		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice", err)}

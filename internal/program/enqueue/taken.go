@@ -77,7 +77,7 @@ func (x *FolderFlags) Import(cmd *cobra.Command, q *queue.Queue, t Taken) (batch
 		f.summary.Rejects, f.rejects = t.Path+"."+ending(f.File), ""
 	}
 	err = j.enqueue(ctx, q, f)
-	if errors.Is(err, importer.ErrCancelled) || errors.Is(err, importer.ErrOtherContent) || errors.Is(err, importer.ErrOtherTime) {
+	if errors.Is(err, importer.ErrCancelled) || errors.Is(err, importer.ErrOtherContent) || errors.Is(err, importer.ErrOtherTime) || errors.Is(err, importer.ErrOtherMapping) {
 		err = &Refused{err.Error(), err}
 	}
 	return f.Batch, strings.TrimSpace(out.String()), err
