@@ -113,7 +113,7 @@ func TestWhatIsQueuedIsWithdrawn(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-0", Body: body("A-0"), ID: "march:0", Batch: "march"})
 	require.NoError(t, w.Pull(t.Context(), 1, time.Minute, func(ds []*settle.Delivery) {
 		r := order.Report{End: order.EndSubmissionBudget, Verdict: order.Unsure, History: ds[0].History}
-		r.History.Doubt()
+		r.History.Doubt("test")
 		_, err := w.Worker.Settle(t.Context(), ds[0], &r, order.Decide(&r, order.Facts{}))
 		require.NoError(t, err)
 		ds[0].Release()

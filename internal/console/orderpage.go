@@ -12,6 +12,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/letters"
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 func (s *Server) orderRoutes() []route {
@@ -171,7 +172,7 @@ func (p *orderPage) list() {
 		say("Worker", r.Worker)
 		say("Submission", r.IntentID)
 		if r.Unsure {
-			say("Doubt", "an attempt may have created the order, and nothing has settled that")
+			say("Doubt", strings.TrimSuffix("an attempt may have created the order, and nothing has settled that: "+r.DoubtReason, ": "))
 		}
 		if !r.NotBefore.IsZero() {
 			say("Not before", stamp(r.NotBefore))
@@ -218,10 +219,10 @@ func (p *orderPage) list() {
 		for _, a := range l.Trail {
 			happened(a.At, attemptTone(a.Verdict), "Attempt: "+verdict(a.Verdict, a.Status), strings.TrimPrefix(a.Reason+", took "+(time.Duration(a.DurationMS)*time.Millisecond).String(), ", "), a.Answer)
 		}
-		for _, e := range l.Earlier {
-			happened(e.At, tone(e.Outcome), "Earlier dead letter: "+e.Outcome.String(), e.Reason, "")
-		}
 		happened(l.FiledAt, tone(l.Outcome), "Dead letter filed", l.Reason, "")
+	}
+	for _, e := range settle.EarlierOutcomes(p.Record, p.Letter) {
+		happened(e.At, "warn", "An earlier submission ended: "+e.Outcome, e.Reason, "")
 	}
 	slices.SortStableFunc(p.Events, func(a, b event) int { return a.At.Compare(b.At) })
 }

@@ -74,6 +74,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		{result, []string{"properties", "conflicts", "items", "properties"}, reflect.TypeFor[order.Conflict]()},
 		{result, []string{"properties", "recalled", "properties"}, reflect.TypeFor[order.Recalled]()},
 		{letter, []string{"properties", "recalled", "properties"}, reflect.TypeFor[order.Recalled]()},
+		{result, []string{"properties", "earlier", "items", "properties"}, reflect.TypeFor[order.Earlier]()},
 		{letter, []string{"properties"}, letterType},
 		{letter, []string{"properties", "trail", "items", "properties"}, reflect.TypeFor[order.Attempt]()},
 		{letter, []string{"properties", "earlier", "items", "properties"}, reflect.TypeFor[settle.Earlier]()},

@@ -53,6 +53,9 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	if len(r.Interventions) > 0 {
 		e.list("interventions", r.Interventions)
 	}
+	if len(r.Earlier) > 0 {
+		e.list("earlier", r.Earlier)
+	}
 	if e.err != nil { // invalid UTF-8, or a year beyond 9999
 		plain, err := json.Marshal(r)
 		return append(dst, plain...), err
@@ -63,6 +66,7 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 func (e *encoder) history(h *History) {
 	e.number("attempts", int64(h.Attempts), true)
 	e.flag("unsure", h.Unsure, true)
+	e.text("doubt_reason", h.DoubtReason, false)
 	e.time("first_attempt_at", h.FirstAttemptAt)
 	e.time("last_attempt_at", h.LastAttemptAt)
 	e.number("last_timestamp", h.LastTimestamp, false)

@@ -19,7 +19,7 @@ package order
 func Merge(cur, mine *Record) *Record {
 	next := mergeWords(cur, mine)
 	if next != nil && cur != nil {
-		next.Interventions = cur.Interventions
+		next.Interventions, next.Earlier = cur.Interventions, cur.earlier(next)
 		next.Conflicts = joinConflicts(next.BodyHash, cur.Conflicts, next.Conflicts)
 		next.confirmLast(cur, mine.Birth)
 		next.Moved = movedBefore(cur, next)
@@ -133,12 +133,12 @@ func mergeNotes(cur *Record, out Record) *Record {
 	}
 	left, own := cur.History, out.History
 	left.Unsure = doubtLeft(cur, &out)
-	own.Unsure, own.Recalled = joinDoubt(left, own)
+	own.Unsure, own.DoubtReason, own.Recalled = joinDoubt(left, own)
 	if !left.Unsure && !own.Unsure {
 		own.Recalled.Only = out.Recalled.Only // what it judged, it judged for the next owner as well
 	}
 	out.History = joinHistory(cur.History, own)
-	out.Unsure, out.Recalled, out.Suspects, out.Lost = own.Unsure, own.Recalled, own.Suspects, own.Lost // the later owner has the last word
+	out.Unsure, out.DoubtReason, out.Recalled, out.Suspects, out.Lost = own.Unsure, own.DoubtReason, own.Recalled, own.Suspects, own.Lost // the later owner has the last word
 	out.inheritPermission(cur)
 	out.Settled = cur.Settled
 	return &out
@@ -218,7 +218,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 		}
 		out.Settled = cur.Settled
 		if doubtLeft(cur, &out) {
-			out.Unsure, out.Recalled = joinDoubt(cur.History, out.History)
+			out.Unsure, out.DoubtReason, out.Recalled = joinDoubt(cur.History, out.History)
 		}
 		out.inheritPermission(cur)
 		out.LastTimestamp = LaterTimestamp(out.LastTimestamp, cur.LastTimestamp)
@@ -257,7 +257,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 func (r *Record) carryDoubt(cur *Record) {
 	if r.ClaimsNotCreated() && doubtLeft(cur, r) {
 		r.SetOutcome(OutcomeUnknown)
-		r.Unsure, r.Recalled = joinDoubt(cur.History, r.History)
+		r.Unsure, r.DoubtReason, r.Recalled = joinDoubt(cur.History, r.History)
 	}
 }
 
@@ -320,7 +320,7 @@ func settledCount(cur, next *Record) int {
 func joinHistory(a, b History) History {
 	out := b
 	out.Attempts = max(a.Attempts, b.Attempts)
-	out.Unsure, out.Recalled = joinDoubt(a, b)
+	out.Unsure, out.DoubtReason, out.Recalled = joinDoubt(a, b)
 	out.LastTimestamp = LaterTimestamp(a.LastTimestamp, b.LastTimestamp)
 	out.GateWaitMS = max(a.GateWaitMS, b.GateWaitMS)
 	out.Suspects = max(a.Suspects, b.Suspects)

@@ -397,3 +397,49 @@ func TestR1ACorrectionNamesTheOutcomeBefore(t *testing.T) {
 		}
 	})
 }
+
+// TestACorrectionRemembersTheRefusal: what became of earlier intents stays on record through
+// the notes and the outcome of a later one.
+func TestACorrectionRemembersTheRefusal(t *testing.T) {
+	record := func(intent, word, reason string, at time.Duration) *Record {
+		return &Record{OrderNo: "A-1", Word: word, Reason: reason, IntentID: intent, WriteID: intent + word, Position: Position{Seq: uint64(at), EnqueuedAt: epoch.Add(at), Birth: 1}, SettledAt: epoch.Add(at), History: History{Attempts: 1}}
+	}
+	refused := Merge(nil, record("i1", "rejected", "refused by status 422", 1))
+	require.Empty(t, refused.Earlier)
+	want := Earlier{IntentID: "i1", Outcome: "rejected", Reason: "refused by status 422", At: refused.SettledAt, Attempts: 1}
+	noted := Merge(refused, record("i2", Retrying, "", 2))
+	require.Equal(t, []Earlier{want}, noted.Earlier)
+	expired := Merge(noted, record("i2", "expired", "deadline", 2))
+	require.Equal(t, []Earlier{want}, expired.Earlier)
+	accepted := Merge(expired, record("i3", "accepted", "accepted by status 200", 3))
+	require.Equal(t, []string{"i2", "i1"}, []string{accepted.Earlier[0].IntentID, accepted.Earlier[1].IntentID})
+	require.Equal(t, accepted.Earlier, Merge(accepted, record("i4", "rejected", "duplicate", 4)).Earlier, "the acceptance stays")
+
+	many := refused
+	for i := range 2 * maxEarlier {
+		many = Merge(many, record(fmt.Sprint("j", i), "rejected", "again", time.Duration(10+i)))
+	}
+	require.Len(t, many.Earlier, maxEarlier)
+	require.Equal(t, fmt.Sprint("j", 2*maxEarlier-2), many.Earlier[0].IntentID, "newest first")
+}
+
+// TestDoubtKeepsItsReason: later refusals and other doubt do not change why an order is in
+// doubt first.
+func TestDoubtKeepsItsReason(t *testing.T) {
+	var h History
+	h.Doubt("no answer within 30s")
+	h.Doubt("left open by status 500")
+	require.Equal(t, "no answer within 30s", h.DoubtReason)
+	inDoubt := &Record{OrderNo: "A-1", Word: Retrying, IntentID: "i1", WriteID: "a", Delivered: 1, History: h}
+	refused := &Record{OrderNo: "A-1", Word: "rejected", Reason: "refused by status 422", IntentID: "i1", WriteID: "b", Delivered: 2}
+	out := Merge(inDoubt, refused)
+	require.Equal(t, OutcomeUnknown, out.Outcome())
+	require.Equal(t, []string{"no answer within 30s", "refused by status 422"}, []string{out.DoubtReason, out.Reason})
+
+	h.Unsure = false
+	h.Doubt("left open by status 500")
+	require.Equal(t, "left open by status 500", h.DoubtReason, "the former doubt is over")
+	var called History
+	called.Recall(History{}, Recalled{Rule: 2, Reason: "out of funds"})
+	require.Equal(t, "a refusal was called back: out of funds", called.DoubtReason)
+}

@@ -65,8 +65,8 @@ func (r *Record) Resolved() bool {
 // another one had moved it, and a worker may have posted it (R13).
 func (r *Record) TakeBack() {
 	r.SetOutcome(OutcomeUnknown)
-	r.Doubt()
 	r.Reason = "withdrawn while a worker may have posted it"
+	r.Doubt(r.Reason)
 	if r.Unqueued {
 		r.By = "" // whoever is given the intent files its letter
 	}

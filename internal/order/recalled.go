@@ -61,7 +61,7 @@ func (h *History) Recall(before History, r Recalled) {
 		}
 		return
 	case !before.Unsure:
-		r.Only = true
+		r.Only, h.DoubtReason = true, "a refusal was called back: "+r.Reason
 	case had.Only && had.sameKind(&r):
 		r = *had
 	case had.Rule > 0:
@@ -73,22 +73,30 @@ func (h *History) Recall(before History, r Recalled) {
 
 // Doubt notes that an attempt may have created the order, for another reason than a
 // refusal that was called back.
-func (h *History) Doubt() { h.Unsure, h.Recalled.Only = true, false }
+func (h *History) Doubt(reason string) {
+	if !h.Unsure {
+		h.DoubtReason = reason
+	}
+	h.Unsure, h.Recalled.Only = true, false
+}
 
 // Settleable reports whether all doubt about the order is about answers that the rules
 // can judge again.
 func (h *History) Settleable() bool { return h.Unsure && h.Recalled.Only }
 
 // joinDoubt merges the doubt of two histories of one order_no.
-func joinDoubt(a, b History) (unsure bool, kept Recalled) {
+func joinDoubt(a, b History) (unsure bool, reason string, kept Recalled) {
 	kept = b.Recalled
 	if kept.Rule == 0 && a.Recalled.Rule > 0 || kept.At.IsZero() {
 		kept = a.Recalled
 	}
 	fits := func(x *History) bool { return !x.Unsure || x.Recalled.Only && x.Recalled.sameKind(&kept) }
-	unsure = a.Unsure || b.Unsure
+	unsure, reason = a.Unsure || b.Unsure, b.DoubtReason
+	if a.Unsure && a.DoubtReason != "" {
+		reason = a.DoubtReason
+	}
 	kept.Only = unsure && fits(&a) && fits(&b)
-	return unsure, kept
+	return unsure, reason, kept
 }
 
 // judged reports whether next was decided by judging again what all doubt of r is about.

@@ -33,7 +33,7 @@ func TestR3WhatWasJudgedAgainIsNoDoubt(t *testing.T) {
 	require.False(t, got.Unsure)
 
 	lost := note
-	lost.Doubt() // another worker's attempt
+	lost.Doubt("test") // another worker's attempt
 	got = Merge(&lost, &refused)
 	require.Equal(t, OutcomeUnknown, got.Outcome())
 	require.True(t, got.Unsure)

@@ -51,6 +51,9 @@ type History struct {
 	// Unsure says that some attempt may have created the order and that nothing
 	// has resolved the doubt.
 	Unsure bool `json:"unsure"`
+	// DoubtReason says why, in the words of Record.Reason: of the first such attempt since
+	// nothing was in doubt. It has no meaning unless Unsure is true.
+	DoubtReason string `json:"doubt_reason,omitempty"`
 	// FirstAttemptAt and LastAttemptAt are the start times of the first and the
 	// last attempt.
 	FirstAttemptAt time.Time `json:"first_attempt_at,omitzero"`
@@ -173,6 +176,30 @@ type Record struct {
 	// Interventions lists what persons did about the order_no, oldest first, at
 	// most 10.
 	Interventions []Intervention `json:"interventions,omitempty"`
+	// Earlier lists the outcomes of earlier intents that did not create the order or left
+	// it in doubt, newest first, at most 10.
+	Earlier []Earlier `json:"earlier,omitempty"`
+}
+
+// Earlier is the outcome of an earlier intent, such as one that was corrected since.
+type Earlier struct {
+	IntentID string    `json:"intent_id"`
+	Outcome  string    `json:"outcome"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+	Attempts int       `json:"attempts"`
+}
+
+// maxEarlier bounds Record.Earlier.
+const maxEarlier = 10
+
+// earlier returns Earlier of the record that replaces r.
+func (r *Record) earlier(next *Record) []Earlier {
+	if r.IntentID == next.IntentID || r.Outcome() == OutcomeNone || r.Outcome() == OutcomeAccepted {
+		return r.Earlier
+	}
+	list := append([]Earlier{{r.IntentID, r.Word, r.Reason, r.SettledAt, r.Attempts}}, r.Earlier...)
+	return list[:min(len(list), maxEarlier)]
 }
 
 // Outcome returns the record's outcome, or OutcomeNone for a note and for nil.

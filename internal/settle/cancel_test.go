@@ -174,7 +174,7 @@ func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
 		cancelled, _ = s.Cancelled(s.History)
 		require.True(t, cancelled)
 		doubtful := s.History
-		doubtful.Doubt()
+		doubtful.Doubt("test")
 		cancelled, _ = s.Cancelled(doubtful)
 		require.False(t, cancelled, "doubt stays with its worker")
 		return &order.Report{End: order.EndCancelled, History: s.History}

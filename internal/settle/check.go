@@ -119,6 +119,9 @@ func (lg *Ledger) broughtBack(ctx context.Context, at order.Position, r *order.R
 	return last.Birth == birth && at.Seq < last.Seq && last.Seq <= end && at.EnqueuedAt.Before(last.EnqueuedAt), nil
 }
 
+// lostDelivery is the reason of a doubt.
+const lostDelivery = "a worker got the order, may have posted it, and reported nothing"
+
 // inherit returns the history of the order_no and the number of deliveries of
 // this intent that no note explains. Doubt and the last timestamp belong to the
 // order_no. Counts belong to the intent (R3, R9).
@@ -132,16 +135,16 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	switch {
 	case last == nil:
 	case last.IntentID != d.Intent.ID:
-		h.Unsure, h.Recalled, h.LastTimestamp = last.Unsure, last.Recalled, last.LastTimestamp
+		h.Unsure, h.DoubtReason, h.Recalled, h.LastTimestamp = last.Unsure, last.DoubtReason, last.Recalled, last.LastTimestamp
 	default:
 		h = last.History
 		lost, d.Delivered = sinceNote(d.counted, last)
 	}
 	if last.Open() {
-		h.Doubt() // its writer never reported what happened
+		h.Doubt("a worker began an attempt and never reported what became of it")
 	}
 	if lost > 0 {
-		h.Doubt() // an unexplained delivery may have been posted (R3)
+		h.Doubt(lostDelivery) // R3
 	}
 	h.LastTimestamp = skipStamps(h.LastTimestamp, lost, last.Open())
 	h.Lost += lost

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -85,6 +86,25 @@ type Earlier struct {
 	At       time.Time     `json:"at"`
 	Attempts int           `json:"attempts"`
 	BodyHash string        `json:"body_hash,omitempty"`
+}
+
+// EarlierOutcomes returns the outcomes of an order's earlier submissions, newest first. The
+// letter knows those of its replays, the record those of corrections, too, also if the order
+// was accepted since. Both may be nil.
+func EarlierOutcomes(r *order.Record, l *Letter) []order.Earlier {
+	var list []order.Earlier
+	if r != nil {
+		list = slices.Clone(r.Earlier)
+	}
+	if l != nil {
+		for _, e := range l.Earlier {
+			if !slices.ContainsFunc(list, func(known order.Earlier) bool { return known.IntentID == e.IntentID }) {
+				list = append(list, order.Earlier{IntentID: e.IntentID, Outcome: e.Outcome.String(), Reason: e.Reason, At: e.At, Attempts: e.Attempts})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b order.Earlier) int { return b.At.Compare(a.At) })
+	return list
 }
 
 // RawHeader is a header that JSON cannot carry as text.

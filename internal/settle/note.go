@@ -141,7 +141,7 @@ func (wk *Worker) unattemptedNote(d *Delivery) *order.Record {
 	}
 	rec := *last
 	if d.History.Lost > last.Lost {
-		rec.Doubt()
+		rec.Doubt(lostDelivery)
 	}
 	rec.LastTimestamp = skipStamps(last.LastTimestamp, d.History.Lost-last.Lost, false)
 	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost

@@ -330,7 +330,7 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 		next := order.Record{OrderNo: l.OrderNo, Word: order.OutcomeUnknown.String(), IntentID: l.IntentID,
 			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, Position: l.Position, SettledAt: l.FiledAt, Settled: 1}
 		if !next.Unsure {
-			next.Doubt()
+			next.Doubt(l.Reason)
 		}
 		if cur != nil {
 			switch next = *cur; {

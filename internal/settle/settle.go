@@ -36,7 +36,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	}
 	r.History.Lost = 0 // this delivery ends with a report
 	if s.Action == order.ActMerge && wk.sharesNumber(d) {
-		r.History.Doubt()
+		r.History.Doubt("the worker lost its claim while it posted the order")
 		s.Unsure, r.History.Lost = true, 1
 	}
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
@@ -103,7 +103,7 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 		rec.BodyHash = d.Order.BodyHash()
 	}
 	if rec.Unsure = s.Unsure; s.Unsure && !r.History.Unsure {
-		rec.Doubt()
+		rec.Doubt(r.Reason)
 	}
 	rec.SetOutcome(s.Outcome)
 	if d.doubtIsEarlier(r, s.Outcome) && d.doubted.BodyHash != rec.BodyHash {

@@ -95,7 +95,7 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 	}
 	switch {
 	case j.Verdict.LeavesDoubt():
-		h.Doubt()
+		h.Doubt(j.Reason)
 	case j.Verdict == order.Accepted, j.Final:
 		h.Unsure = false
 	}

@@ -126,7 +126,7 @@ func TestParkPostsNothingThatAWrongRuleMayHaveRefused(t *testing.T) {
 		rep = r.again(no, rep)
 		require.Equal(t, order.EndHandBack, rep.End, "it is not tried while the pool is held")
 		doubt := rep
-		doubt.History.Doubt() // an attempt whose answer was lost
+		doubt.History.Doubt("test") // an attempt whose answer was lost
 		require.Equal(t, order.OutcomeUnknown, decide(r.again(no, doubt), order.Facts{Policy: order.Park}).Outcome)
 
 		r.rules = mustRules(t, rightRule)

@@ -37,6 +37,23 @@ func TestDoubtIsSettledByADuplicate(t *testing.T) {
 	})
 }
 
+// TestDoubtSaysWhy: a refusal that follows an attempt in doubt is the record's reason, and
+// does not hide what the doubt is about.
+func TestDoubtSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c call) reply {
+			if c.n == 1 {
+				return reply{hang: true}
+			}
+			return reply{status: 422, body: `{"code":7}`}
+		}, func(c *Config) { c.RetrySubmissionTime = time.Minute })
+		rep := r.one("n")
+		require.Equal(t, order.OutcomeUnknown, order.Decide(&rep, order.Facts{}).Outcome)
+		require.Equal(t, "no answer: timeout", rep.History.DoubtReason)
+		require.Equal(t, "refused by status 422", rep.Reason)
+	})
+}
+
 func TestDoubtIsSettledByAFinalRule(t *testing.T) {
 	for verdict, want := range map[string]order.Outcome{"rejected": order.OutcomeRejected, "retry": order.OutcomeAccepted} {
 		synctest.Test(t, func(t *testing.T) {

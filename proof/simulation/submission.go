@@ -201,7 +201,7 @@ func (v *submission) exchange() order.End {
 	v.report.Trail = append(v.report.Trail, order.Attempt{Verdict: r.verdict})
 	switch {
 	case r.verdict == order.Unsure:
-		h.Doubt()
+		h.Doubt("unsure")
 	case r.verdict == order.Accepted, r.final:
 		h.Unsure = false
 	}

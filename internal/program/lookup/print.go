@@ -54,6 +54,9 @@ func (f *Finding) print(out io.Writer) error {
 	}
 	if f.Letter != nil {
 		p.letter(f.Letter)
+	}
+	p.earlier(f)
+	if f.Letter != nil {
 		p.title("The order")
 		p.body(f.Body)
 	}
@@ -110,6 +113,9 @@ func (p *page) result(r *order.Record) {
 		p.row("at the API", map[string]string{"yes": "created", "no": "not created", "unknown": "nobody knows"}[o.Created()])
 	} else {
 		p.row("outcome", r.Word+" ("+r.Note.String()+")")
+	}
+	if r.Unsure && r.DoubtReason != r.Reason {
+		p.row("doubt", r.DoubtReason)
 	}
 	p.row("reason", r.Reason)
 	p.row("error", r.Error)
@@ -169,11 +175,15 @@ func (p *page) letter(l *settle.Letter) {
 			p.attempt(a)
 		}
 	}
-	if len(l.Earlier) > 0 {
-		p.title("Before that")
-		for _, e := range l.Earlier {
-			p.row("  "+shortTime(e.At), fmt.Sprintf("%s after %d attempts: %s", e.Outcome, e.Attempts, e.Reason))
+}
+
+// earlier prints the outcomes of earlier submissions.
+func (p *page) earlier(f *Finding) {
+	for i, e := range settle.EarlierOutcomes(f.Result, f.Letter) {
+		if i == 0 {
+			p.title("Before that")
 		}
+		p.row("  "+shortTime(e.At), fmt.Sprintf("%s after %d %s: %s", e.Outcome, e.Attempts, Plural(e.Attempts, "attempt", "attempts"), e.Reason))
 	}
 }
 

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func doubtful() *Finding {
-	history := order.History{Attempts: 7, Unsure: true, FirstAttemptAt: noon, LastAttemptAt: noon.Add(90 * time.Second)}
+	history := order.History{Attempts: 7, Unsure: true, DoubtReason: "no answer within 30s", FirstAttemptAt: noon, LastAttemptAt: noon.Add(90 * time.Second)}
 	body := `{"order_no":"A-2026/0001","timeout":30,"qty":"12.50","lines":[{"sku":"X-1","text":"a long text that does not fit into what is left of one line of the terminal"}]}`
 	return &Finding{
 		OrderNo: "A-2026/0001", Body: body,
@@ -56,6 +56,7 @@ func refused() *Finding {
 func conflicting() *Finding {
 	r := &order.Record{OrderNo: "G-1", Word: "accepted", Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1},
 		IntentID: "g-1", BodyHash: "aa", Position: order.Position{EnqueuedAt: noon}, SettledAt: noon.Add(time.Second)}
+	r.Earlier = []order.Earlier{{IntentID: "f-1", Outcome: "rejected", Reason: "refused by status 422", At: noon.Add(-time.Hour), Attempts: 1}}
 	r.Refuse(&order.Record{IntentID: "march:17", BodyHash: "bb", Source: "march.csv:18", SettledAt: noon.Add(time.Hour)})
 	return &Finding{OrderNo: "G-1", Result: r, Body: `{"order_no":"G-1","timeout":31}`,
 		Letter: &settle.Letter{OrderNo: "G-1", Outcome: order.OutcomeRejected, Conflict: true, FiledAt: noon.Add(time.Hour),
