@@ -34,7 +34,7 @@ func (f Found) Advice(name string) []Step {
 }
 
 func (f Found) advice(name string) []Step {
-	no, exact := ShellWord(name), exactly(name)
+	no, exact := ShellWord(name), ShellWord(Exactly(name))
 	resolve := "orderpost deadletter resolve " + no
 	if f.Seq > 0 {
 		resolve += fmt.Sprintf(" --seen %d", f.Seq)
@@ -98,7 +98,7 @@ func (f Found) advice(name string) []Step {
 
 const notWanted = "It is not wanted any more:"
 
-// exactly returns the pattern that matches only this order number, quoted.
-func exactly(orderNo string) string {
-	return ShellWord(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
+// Exactly returns the [Pattern] that matches only this order number.
+func Exactly(orderNo string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo)
 }

@@ -16,7 +16,7 @@ func TestCommandsOfTheAdviceAreQuoted(t *testing.T) {
 		"ü": "'ü'", "a\u202eb": `$'a\xe2\x80\xaeb'`, "it's\n\\1": `$'it\'s\x0a\\1'`, "\xff": `$'\xff'`, "\u00a0": `$'\xc2\xa0'`, "\u200bA": `$'\xe2\x80\x8bA'`} {
 		require.Equal(t, want, ShellWord(in))
 	}
-	require.Equal(t, `'A\*\?\\'`, exactly(`A*?\`))
+	require.Equal(t, `A\*\?\\`, Exactly(`A*?\`))
 }
 
 // TestCopiedCommandsNameTheOrder: a shell reads from the command exactly the order number,

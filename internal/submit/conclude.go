@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -92,6 +93,9 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 	r.Error = j.Detail
 	if r.Error == "" && x.Err != nil {
 		r.Error = answer.Bounded(t.clean(x.Err.Error()), 500)
+	}
+	if strings.Contains(r.Reason, r.Error) {
+		r.Error = "" // people read both
 	}
 	switch {
 	case j.Verdict.LeavesDoubt():

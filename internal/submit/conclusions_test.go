@@ -35,6 +35,7 @@ func TestAStatusAloneConcludesNothing(t *testing.T) {
 			}, func(cfg *Config) { cfg.RetrySubmissionAttempts, cfg.HoldRetry = 2, time.Hour })
 			rep := r.one("n")
 			require.Equal(t, []order.Verdict{order.Unsure, order.Unsure}, verdicts(rep), "%d %s", c.status, c.body)
+			require.False(t, rep.Error != "" && strings.Contains(rep.Reason, rep.Error), "the same twice: %s", rep.Error)
 			for _, proven := range []bool{true, false} {
 				s := order.Decide(&rep, order.Facts{FirstProven: proven})
 				require.Equal(t, order.Settlement{Action: order.ActDelay, Unsure: true}, s, "%d %s", c.status, c.body)

@@ -68,10 +68,11 @@ func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
 	}
 	e := l.log.WithLevel(levelOf(rec)).Str("order_no", rec.OrderNo).Str("outcome", rec.Word).Stringer("verdict", rec.Verdict).
 		Int("status", rec.Status).Int("attempts", rec.Attempts).Bool("unsure", rec.Unsure).
-		Dur("took_ms", rec.SettledAt.Sub(rec.EnqueuedAt)).Str("batch", rec.Batch).Str("reason", rec.Reason).
-		Str("error", rec.Error).Uint64("delivered", delivered)
-	if trace != "" {
-		e.Str("trace_id", trace)
+		Dur("took_ms", rec.SettledAt.Sub(rec.EnqueuedAt)).Str("reason", rec.Reason).Uint64("delivered", delivered)
+	for _, f := range []struct{ name, value string }{{"batch", rec.Batch}, {"error", rec.Error}, {"trace_id", trace}} {
+		if f.value != "" {
+			e.Str(f.name, f.value)
+		}
 	}
 	e.Msg("order settled")
 }

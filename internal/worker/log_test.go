@@ -85,7 +85,9 @@ func TestALineSaysUnitsAndNoAnswer(t *testing.T) {
 	got := lines(t, &buf)
 	require.EqualValues(t, 1500, got[0]["took_ms"])
 	require.NotContains(t, fmt.Sprint(got), "Gr", "the API's answer")
-	require.NotContains(t, got[0], "trace_id")
+	for _, name := range []string{"trace_id", "error", "batch"} {
+		require.NotContains(t, got[0], name, "it says nothing")
+	}
 	require.Equal(t, "4bf9", got[1]["trace_id"])
 }
 

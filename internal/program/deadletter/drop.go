@@ -28,16 +28,17 @@ type dropCommand struct {
 func newDropCommand(s *surroundings) *cobra.Command {
 	c := &dropCommand{surroundings: s}
 	cmd := &cobra.Command{
-		Use:   "drop",
+		Use:   "drop [ORDER_NO]",
 		Short: "Forget dead letters; their results stay",
 		Long: "drop removes dead letters that nobody needs any more, with the orders in them. The results stay\n" +
 			"and say who dropped the letter. An unknown order stays protected from being sent again.\n" +
-			"drop asks first; without a terminal it needs --yes. Give a filter, or --all.\n\n" +
+			"drop asks first; without a terminal it needs --yes. Give an order number, a filter, or --all.\n\n" +
 			"Exit code 3: some letters stayed, because an intent for their order_no is in the queue.",
 		Example: "  orderpost deadletter drop --outcome expired --until 30d --dry-run\n  orderpost deadletter drop --outcome expired --until 30d",
-		Args:    filtersOnly,
+		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
+	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	f := cmd.Flags()
 	c.register(cmd, s.environ)
 	f.BoolVar(&c.all, "all", false, "every dead letter")
@@ -51,7 +52,7 @@ func newDropCommand(s *surroundings) *cobra.Command {
 func (c *dropCommand) run(cmd *cobra.Command) error {
 	ctx, err := cmd.Context(), c.compile(time.Now())
 	if c.Empty() != c.all {
-		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
+		err = errors.Join(err, errors.New("give an order number, a filter, or --all for every dead letter"))
 	}
 	if !c.yes && !c.dryRun && !program.IsTerminal(c.stdin) {
 		err = errors.Join(err, errors.New("there is no terminal to ask on; give --yes, or --dry-run to see what would be dropped"))

@@ -11,6 +11,7 @@ import (
 
 	"orderpost/internal/letters"
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -24,7 +25,7 @@ type exportCommand struct {
 func newExportCommand(s *surroundings) *cobra.Command {
 	c := &exportCommand{surroundings: s}
 	cmd := &cobra.Command{
-		Use:   "export",
+		Use:   "export [ORDER_NO]",
 		Short: "Write the orders of dead letters to a file for enqueue",
 		Long: "export writes the orders, oldest letter first: as NDJSON byte for byte, or as CSV if the orders are\n" +
 			"flat (text fields, and timeout a whole number) and all have the same fields. In CSV the fields follow\n" +
@@ -33,10 +34,11 @@ func newExportCommand(s *surroundings) *cobra.Command {
 			"The CSV is for enqueue and not adapted to spreadsheets: cells may begin with = or +.\n\n" +
 			"Exit code 3: the format cannot hold the orders of some letters, which stderr names.",
 		Example: "  orderpost deadletter export --reason 'bad currency' > fix.ndjson\n  orderpost deadletter export --batch march --format csv > fix.csv",
-		Args:    filtersOnly,
+		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	program.NoJSON(cmd, "it writes orders; --format ndjson, the default, is JSON")
+	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	c.register(cmd, s.environ)
 	cmd.Flags().StringVar(&c.format, "format", "ndjson", "ndjson or csv")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"ndjson", "csv"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there

@@ -56,12 +56,17 @@ func (f *filter) compile(now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// filtersOnly refuses arguments: these commands take filters, and one order is a filter, too.
-func filtersOnly(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+// one takes an order number as the argument. It stands for the filter that selects this
+// order alone.
+func (f *filter) one(cmd *cobra.Command, args []string) error {
+	if err := program.Named(cobra.MaximumNArgs(1))(cmd, args); err != nil || len(args) == 0 {
+		return err
 	}
-	return fmt.Errorf("%s takes filters and no argument, and was given %q; for one order give --order-no", cmd.CommandPath(), args[0])
+	if !f.Empty() {
+		return errors.New("an order number takes no filter")
+	}
+	f.OrderNo = books.Exactly(args[0])
+	return nil
 }
 
 // journaled adds to about which letters the filter selects.

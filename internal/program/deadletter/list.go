@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -30,16 +31,17 @@ type listCommand struct {
 func newListCommand(s *surroundings) *cobra.Command {
 	c := &listCommand{surroundings: s}
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [ORDER_NO]",
 		Short: "List dead letters, counted by reason",
 		Long: "list counts the dead letters by outcome, reason and what the answers themselves say, and then shows\n" +
 			"them, oldest first. --answer selects by what the answers say: the API's code and message, at most\n" +
 			"60 characters, in which # stands for what differs from order to order.\n" +
 			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
 		Example: "  orderpost deadletter list --outcome unknown --since 24h\n  orderpost deadletter list --status 5xx --order-no 'A-2026*' --csv\n  orderpost deadletter list --answer 'balance # is too low'",
-		Args:    filtersOnly,
+		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
+	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	f := cmd.Flags()
 	c.register(cmd, s.environ)
 	f.IntVar(&c.limit, "limit", listRows, "letters shown at most; 0 = all (with --json and --csv all is the default)")

@@ -35,20 +35,21 @@ type replayCommand struct {
 func newReplayCommand(s *surroundings) *cobra.Command {
 	c := &replayCommand{surroundings: s}
 	cmd := &cobra.Command{
-		Use:   "replay",
+		Use:   "replay [ORDER_NO]",
 		Short: "Put the orders of dead letters back into the queue",
 		Long: "replay enqueues the orders again, unchanged and under their own order numbers. It removes each\n" +
 			"letter once the order is in the queue. It may be interrupted and repeated: no order is lost or\n" +
-			"doubled. Give a filter, or --all.\n\n" +
+			"doubled. Give an order number, a filter, or --all.\n\n" +
 			"An order whose outcome is unknown may exist at the API. replay leaves it alone unless you give\n" +
 			"--resubmit-unknown. Do that only if the API refuses or recognises a duplicate order_no, or after\n" +
 			"its operator said that the order does not exist. Your permission is recorded with your name. An\n" +
 			"accepted order is never replayed. The journal keeps who replayed what.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
 		Example: "  orderpost deadletter replay --outcome exhausted --since 2h --dry-run\n  orderpost deadletter replay --batch march --rate 20",
-		Args:    filtersOnly,
+		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
+	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	f := cmd.Flags()
 	c.register(cmd, s.environ)
 	f.BoolVar(&c.all, "all", false, "every dead letter")
@@ -68,7 +69,7 @@ func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 	o = settle.ReplayOptions{ResubmitUnknown: c.resubmit}
 	errs := []error{c.compile(time.Now())}
 	if c.Empty() != c.all {
-		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
+		errs = append(errs, errors.New("give an order number, a filter, or --all for every dead letter"))
 	}
 	if err := order.CheckRate(c.rate); err != nil {
 		errs = append(errs, fmt.Errorf("--rate: %w", err))

@@ -278,11 +278,40 @@ func TestEmptyFilter(t *testing.T) {
 	require.NotNil(t, o.letter("A-1"))
 
 	for _, command := range []string{"drop", "replay", "export", "list"} {
-		code, _, errOut := o.run(command, "A-1")
+		code, _, errOut := o.run(command, "A-1", "--outcome", "rejected")
 		require.Equal(t, program.ExitUsage, code)
-		require.Contains(t, errOut, `was given "A-1"; for one order give --order-no`)
+		require.Contains(t, errOut, "an order number takes no filter")
+		code, _, _ = o.run(command, "A-1", "A-2")
+		require.Equal(t, program.ExitUsage, code)
+		code, _, errOut = o.run(command, "")
+		require.Equal(t, program.ExitUsage, code)
+		require.Contains(t, errOut, "a name is empty")
 	}
 	require.NotNil(t, o.letter("A-1"))
+}
+
+// TestOneOrder: every command takes an order number in the same way, and as it is: a star in
+// it is no wildcard.
+func TestOneOrder(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1", "A-*", "A-3")
+	for _, command := range []string{"list", "export"} {
+		code, out, errOut := o.run(command, "A-*")
+		require.Zero(t, code, errOut)
+		require.Contains(t, out, "A-*")
+		require.NotContains(t, out, "A-1")
+	}
+	code, _, errOut := o.run("drop", "A-*", "--yes")
+	require.Zero(t, code, errOut)
+	require.Nil(t, o.letter("A-*"))
+	require.NotNil(t, o.letter("A-1"))
+	code, _, errOut = o.run("replay", "A-1")
+	require.Zero(t, code, errOut)
+	require.Nil(t, o.letter("A-1"))
+	require.NotNil(t, o.letter("A-3"))
+	code, _, errOut = o.run("replay", "A-3", "--all")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, "--all")
 }
 
 // TestResolveAGroup: a filter, a preview, and one entry in the journal.
