@@ -22,8 +22,8 @@ import (
 type batchCount struct {
 	Outcomes [order.OutcomeUnknown + 1]int
 	// Conflicts counts orders that were not sent, because their number belongs to
-	// another order.
-	Conflicts int
+	// another order. Elsewhere counts orders of which another submission has the outcome since.
+	Conflicts, Elsewhere int
 }
 
 // Total is the number of orders with an outcome, conflicts included.
@@ -60,7 +60,7 @@ type batches struct {
 	names  map[string]uint32 // index in all
 	all    []*batchRows
 	open   map[uint64]place // of the orders that are not accepted, or were replayed
-	// refused holds hashes of the orders and imports whose conflict was counted.
+	// refused holds hashes of the orders and imports that were counted as a conflict, or elsewhere.
 	refused map[uint64]struct{}
 }
 
@@ -241,6 +241,13 @@ func (b *batches) take(page []*settle.Message) {
 func (b *batches) count(r *order.Record) {
 	for i := range r.Conflicts {
 		b.refuse(r, &r.Conflicts[i])
+	}
+	for _, e := range r.Earlier {
+		key := maphash.String(b.seed, r.OrderNo+"\x00"+e.Batch+"\x00")
+		if _, counted := b.refused[key]; !counted && e.Batch != "" && e.Batch != r.Batch {
+			b.refused[key] = struct{}{}
+			b.all[b.number(e.Batch)].Elsewhere++
+		}
 	}
 	b.settle(r)
 }

@@ -47,7 +47,7 @@ type importLine struct {
 	Count            batchCount
 	Outcomes         []outcomeCount // those that are there
 	Open             int            // orders without an outcome
-	Elsewhere        int            // rows that another submission decided, or whose outcome has expired or was lost
+	Others, Gone     int            // rows that another submission sent, and whose outcome has expired or was lost
 	Accepted, Failed int
 	Unknown          int
 	Percent          int // of the rows, by outcome
@@ -97,7 +97,8 @@ func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 	line.Accepted, line.Unknown = line.Count.Outcomes[order.OutcomeAccepted], line.Count.Outcomes[order.OutcomeUnknown]
 	line.Failed = line.Count.Total() - line.Accepted - line.Unknown
 	if line.Open = openOrders(imp, &line.Count); imp.Complete() && empty.Add(-clocksDiffer).After(imp.UpdatedAt) {
-		line.Open, line.Elsewhere = 0, line.Open
+		line.Others = min(line.Open, line.Count.Elsewhere+imp.Counts[string(importer.AlreadyPending)])
+		line.Open, line.Gone = 0, line.Open-line.Others
 	}
 	if imp.Rows > 0 {
 		line.Percent = min(100, 100*(imp.Done-line.Open)/imp.Rows)
@@ -127,8 +128,11 @@ func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
 	default:
 		line.Word, line.Tone, line.Says = "settled", "good", "Every order has its outcome."
 	}
-	if line.Elsewhere > 0 && line.Word == "settled" {
-		line.Says += " " + plural(line.Elsewhere, "row was", "rows were") + " decided by another submission, or the outcome has expired or was lost."
+	if line.Others > 0 && line.Word == "settled" {
+		line.Says += " " + plural(line.Others, "row was", "rows were") + " sent by another submission."
+	}
+	if line.Gone > 0 && line.Word == "settled" {
+		line.Says += " " + plural(line.Gone, "row has", "rows have") + " no result any more: it has expired or was lost."
 	}
 	return line, behind
 }

@@ -452,7 +452,7 @@ func TestWhatAnotherImportSent(t *testing.T) {
 	}
 	require.Eventually(t, saying("2 orders have no outcome yet."), time.Minute, 20*time.Millisecond, "one of them may be in the queue")
 	r.pull(1, order.Accepted)
-	require.Eventually(t, saying("Every order has its outcome. 2 rows were decided by another submission, or the outcome has expired or was lost."), time.Minute, 20*time.Millisecond)
+	require.Eventually(t, saying("Every order has its outcome. 2 rows have no result any more: it has expired or was lost."), time.Minute, 20*time.Millisecond)
 	require.Contains(t, said, "100 %")
 	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "settled")
 }
@@ -481,6 +481,15 @@ func TestBatchCounts(t *testing.T) {
 	require.Equal(t, [...]int{2, 1, 1}, [...]int{m.Outcomes[order.OutcomeAccepted], m.Outcomes[order.OutcomeRejected], m.Outcomes[order.OutcomeExhausted]})
 	n, _, _ := b.look("n")
 	require.Equal(t, 1, n.Total())
+
+	// Only the last record of an order is stored: it tells what other submissions became.
+	moved := rec("G", "n:2", "n", order.OutcomeAccepted)
+	moved.Earlier = []order.Earlier{{IntentID: "m:7", Batch: "m"}, {IntentID: "n:1", Batch: "n"}, {IntentID: "x"}}
+	b.count(moved)
+	b.count(moved)
+	m, _, _ = b.look("m")
+	n, _, _ = b.look("n")
+	require.Equal(t, [...]int{4, 1, 2, 0}, [...]int{m.Total(), m.Elsewhere, n.Total(), n.Elsewhere})
 }
 
 // TestBatchCountsAreBounded: a producer that names large row numbers costs no more than

@@ -21,6 +21,8 @@ type Counted struct {
 	// outcome yet or wait to be sent again.
 	Outcomes           map[order.Outcome]int
 	Conflicts, Pending int
+	// Elsewhere counts the orders of which another submission has the outcome since.
+	Elsewhere int
 }
 
 // Total returns the number of the import's orders that the streams know.
@@ -88,6 +90,9 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 			about = "" // the body is that of an earlier intent
 		}
 		refused := slices.ContainsFunc(r.Conflicts, func(x order.Conflict) bool { return belongs(x.IntentID, x.Batch, batch) })
+		if !belongs(about, r.Batch, batch) && id == "" && slices.ContainsFunc(r.Earlier, func(e order.Earlier) bool { return e.Batch == batch }) {
+			c.Elsewhere++
+		}
 		if refused && outcome == order.OutcomeAccepted {
 			c.Conflicts++
 		}

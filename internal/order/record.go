@@ -184,6 +184,7 @@ type Record struct {
 // Earlier is the outcome of an earlier intent, such as one that was corrected since.
 type Earlier struct {
 	IntentID string    `json:"intent_id"`
+	Batch    string    `json:"batch,omitempty"`
 	Outcome  string    `json:"outcome"`
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
@@ -198,7 +199,7 @@ func (r *Record) earlier(next *Record) []Earlier {
 	if r.IntentID == next.IntentID || r.Outcome() == OutcomeNone || r.Outcome() == OutcomeAccepted {
 		return r.Earlier
 	}
-	list := append([]Earlier{{r.IntentID, r.Word, r.Reason, r.SettledAt, r.Attempts}}, r.Earlier...)
+	list := append([]Earlier{{r.IntentID, r.Batch, r.Word, r.Reason, r.SettledAt, r.Attempts}}, r.Earlier...)
 	return list[:min(len(list), maxEarlier)]
 }
 

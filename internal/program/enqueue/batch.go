@@ -155,7 +155,7 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 			_ = program.PrintJSON(b.stdout, remembered{imp, hold.By()})
 			continue
 		}
-		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows imported  %s%s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp), held(hold))
+		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp), held(hold))
 	}
 	if b.json {
 		return nil
@@ -219,7 +219,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		_ = program.PrintJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), why, counted.Words()})
 	} else {
 		accepted := counted.Outcomes[order.OutcomeAccepted]
-		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows imported%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
+		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
 		_, _ = fmt.Fprintf(b.stdout, "         of its orders: %d accepted, %d failed, %d open\n", accepted, counted.Total()-counted.Pending-accepted, counted.Pending)
 		_, _ = fmt.Fprint(b.stdout, describeFates(imp))
 		_, _ = fmt.Fprintln(b.stdout, "orders of this import, now:")
@@ -244,7 +244,16 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 			_, _ = fmt.Fprintf(b.stdout, "         %s\n", describeHold(hold, imp.Batch))
 		}
 		if n := elsewhere(imp, counted); n > 0 {
-			_, _ = fmt.Fprintf(b.stdout, "%8d decided by other submissions, or expired; orderpost enqueue results %s shows each row\n", n, imp.Batch)
+			others := min(n, counted.Elsewhere+imp.Counts[string(importer.AlreadyPending)])
+			for _, part := range []struct {
+				n    int
+				what string
+			}{{others, "sent by other submissions"}, {n - others, "without a result any more: it has expired or was lost"}} {
+				if part.n > 0 {
+					_, _ = fmt.Fprintf(b.stdout, "%8d %s\n", part.n, part.what)
+				}
+			}
+			_, _ = fmt.Fprintf(b.stdout, "         orderpost enqueue results %s shows each row\n", imp.Batch)
 		}
 		if took > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "after %s\n", took.Round(100*time.Millisecond))
