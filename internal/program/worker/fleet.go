@@ -48,8 +48,8 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	resume.Long = "resume ends a hold. Workers whose gates the API's answers have shut also try again at once, because a\n" +
 		"person has looked at the cause."
 	resume.Example = "  orderpost resume"
-	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
-	limit.Long = "limit sets the requests per second of the whole fleet, which the workers share.\n" +
+	limit := c.command("limit [N/s|none|default]", "Show or set the rate limit that all workers share", cobra.MaximumNArgs(1), c.limit)
+	limit.Long = "limit sets the requests per second of the whole fleet, which the workers share. Alone it shows them.\n" +
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
 	limit.ValidArgs = []cobra.Completion{"none", "default"}
 	limit.Example = "  orderpost limit 50/s"
@@ -98,7 +98,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 
 // check finds wrong usage before the command connects.
 func (c *fleetCommand) check(name string, args []string) error {
-	if name == "limit" {
+	if name == "limit" && len(args) > 0 {
 		_, err := fleet.ReadLimit(args[0])
 		return err
 	}
@@ -137,6 +137,22 @@ func (c *fleetCommand) resume(cmd *cobra.Command, q *queue.Queue, _ []string) er
 }
 
 func (c *fleetCommand) limit(cmd *cobra.Command, q *queue.Queue, args []string) error {
+	if len(args) == 0 {
+		view, err := fleet.New(q).Look(cmd.Context())
+		if err != nil {
+			return err
+		}
+		text := describeLimit(view.Limit)
+		if view.Limit != nil && view.Limit.By != "" {
+			text += ", by " + program.Printable(view.Limit.By)
+		}
+		for _, p := range view.Present() {
+			if view.Limit == nil && p.Limit > 0 {
+				text += "; " + program.Printable(p.Worker) + ": " + fleet.RateText(p.Limit) + "/s"
+			}
+		}
+		return tell(cmd, c.json, limitedFleet{view.Limit}, "The fleet's limit: %s.", text)
+	}
 	l, err := fleet.ReadLimit(args[0])
 	if err != nil {
 		return err

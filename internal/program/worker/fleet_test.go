@@ -95,8 +95,20 @@ func TestFleetCommands(t *testing.T) {
 	require.Equal(t, annaHere, f.Hold.By)
 	require.Equal(t, 30*time.Minute, f.Hold.For)
 
+	code, out = run("limit")
+	require.Zero(t, code, out)
+	require.Equal(t, "The fleet's limit: by the workers' settings (ORDERPOST_RATE_LIMIT).\n", out)
 	code, out = run("limit 600/m")
 	require.Zero(t, code, out)
+	code, out = run("limit")
+	require.Zero(t, code, out)
+	require.Equal(t, "The fleet's limit: 10/s, by "+annaHere+".\n", out)
+	code, out = run("limit --json")
+	require.Zero(t, code, out)
+	require.Contains(t, out, `"per_second":10,"by":"`+annaHere+`"`)
+	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "0", Worker: "w0", Open: true, Limit: 25}))
+	_, out = run("fleet")
+	require.Regexp(t, `(?m)^w0 .* closed$`, out, "it did not hear of the hold yet, and nothing is sent")
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		Version: "v1 abcdef", InFlight: 7, Rate: 9.87, Share: 10, P50MS: 12, P99MS: 80, Reasons: []string{"held by anna: maintenance"}}))
 	_, out = run("fleet")
@@ -137,13 +149,16 @@ n2                  03-01 12:00  notify     waits        -  v1
 	require.Zero(t, code, out)
 	code, out = run("limit default")
 	require.Zero(t, code, out)
+	code, out = run("limit")
+	require.Zero(t, code, out)
+	require.Equal(t, "The fleet's limit: by the workers' settings (ORDERPOST_RATE_LIMIT); w0: 25/s.\n", out)
 	f, err = fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, f.Hold)
 	require.Nil(t, f.Limit)
 	require.NotEqual(t, before, f.Resumed)
 
-	for _, bad := range []string{"limit", "limit fast", "limit 0/s", "limit 5/d", "limit NaN", "hold --for -3s", "resume now"} {
+	for _, bad := range []string{"limit 5/s 6/s", "limit fast", "limit 0/s", "limit 5/d", "limit NaN", "hold --for -3s", "resume now"} {
 		code, out = run(bad)
 		require.Equal(t, program.ExitUsage, code, "%s: %s", bad, out)
 	}

@@ -44,7 +44,7 @@ func printFleet(out io.Writer, f *fleet.View, told fleet.Told, missing []string)
 	switch {
 	case len(f.Members) > 0:
 		_, _ = fmt.Fprintln(out)
-		printMembers(out, say, f.Members)
+		printMembers(out, say, f.Members, told.NothingSent != "")
 	case f.StoresNothing == "":
 		say("No worker is running.")
 	}
@@ -75,7 +75,9 @@ func printDoors(out io.Writer, say func(format string, args ...any), doors []fle
 	}
 }
 
-func printMembers(out io.Writer, say func(format string, args ...any), members []fleet.Presence) {
+// printMembers prints the workers. held says that nothing is sent, whatever a worker said
+// before it heard of that.
+func printMembers(out io.Writer, say func(format string, args ...any), members []fleet.Presence, held bool) {
 	const line = "%-18s  %-11s  %7v  %7s  %7s  %8s  %s"
 	say(line, "WORKER", "SINCE (UTC)", "IN HAND", "RATE/S", "SHARE/S", "CLOCK", "GATE")
 	inHand, rate := 0, 0.0
@@ -90,7 +92,7 @@ func printMembers(out io.Writer, say func(format string, args ...any), members [
 		if p.ClockMS != nil {
 			clock = offset(time.Duration(*p.ClockMS) * time.Millisecond)
 		}
-		if !p.Open {
+		if !p.Open || held {
 			gate = "closed"
 		}
 		say(line, lookup.Clip(p.Worker, 18), since, p.InFlight, perSecond(p.Rate), share, clock, gate)
