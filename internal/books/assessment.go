@@ -11,7 +11,9 @@ import (
 	"hash"
 	"hash/maphash"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -43,8 +45,8 @@ type Assessment struct {
 	// Repeated counts the orders whose order_no is there more than once, Unreadable those
 	// that are no orders: a worker ends them as invalid.
 	Repeated, Unreadable int
-	// Columns are the fields of the orders with numbers, by name. MoreColumns says that
-	// there are others.
+	// Columns are the fields of the orders with numbers, by name, without the timeout, and
+	// the texts that hold amounts. MoreColumns says that there are others.
 	Columns     []*Column
 	MoreColumns bool
 	First       []AssessedRow
@@ -57,7 +59,10 @@ type Column struct {
 	// there, or one of more than 100 digits.
 	Sum             decimal.Decimal
 	Numbers, Others int
-	Largest         []AssessedRow
+	// Text says that the numbers are texts, and amounts: some has decimal places, and no
+	// order has another text there.
+	Text    bool
+	Largest []AssessedRow
 }
 
 // AssessedRow is one order of an import.
@@ -79,6 +84,7 @@ func (a *Assessment) Column(name string) *Column {
 // Limits of an assessment.
 const (
 	mostColumns  = 40
+	mostTexts    = 1000
 	shownRows    = 5
 	mostBodyText = 2000
 	mostDigits   = 100
@@ -88,7 +94,7 @@ const (
 // texts count as numbers, too: the one that a rule names; "" = none. tell is called with the
 // number of orders read; nil = nobody wants to know. It remembers 8 bytes for each order.
 func Assess(ctx context.Context, q *queue.Queue, batch, column string, upTo uint64, tell func(read int)) (*Assessment, error) {
-	a := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: make(map[string]*Column)}
+	a := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: make(map[string]*Column), texts: make(map[string]*Column)}
 	pages := make(chan []*settle.Message) // the next one is read while one is added up
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
@@ -127,6 +133,7 @@ type assessor struct {
 	seed    maphash.Seed
 	numbers []uint64 // hashes of the order_nos
 	columns map[string]*Column
+	texts   map[string]*Column // nil = not all are numbers
 }
 
 func (a *assessor) add(m *settle.Message) {
@@ -184,24 +191,46 @@ func (a *assessor) fields(prefix string, object map[string]any, m *settle.Messag
 		case map[string]any:
 			a.fields(name+".", v, m)
 		case json.Number:
-			a.number(name, v.String(), m)
+			if name != order.FieldTimeout || name == a.column {
+				a.number(a.columns, mostColumns, name, v.String(), m)
+			}
 		case string:
 			if name == a.column {
-				a.number(name, v, m)
+				a.number(a.columns, mostColumns, name, v, m)
+			} else if name != order.FieldOrderNo && v != "" {
+				a.text(name, v, m)
 			}
 		}
 	}
 }
 
-func (a *assessor) number(name, text string, m *settle.Message) {
-	c := a.columns[name]
+// amount matches the texts that may be amounts. A number with a zero in front is a code.
+var amount = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// text adds a text to its column, which has amounts unless one text is none.
+func (a *assessor) text(name, text string, m *settle.Message) {
+	switch c, known := a.texts[name]; {
+	case known && c == nil:
+	case !amount.MatchString(text) || len(text) > mostDigits:
+		if known || len(a.texts) < mostTexts {
+			a.texts[name] = nil
+		}
+	default:
+		if a.number(a.texts, mostTexts, name, text, m); strings.Contains(text, ".") && a.texts[name] != nil {
+			a.texts[name].Text = true
+		}
+	}
+}
+
+func (a *assessor) number(in map[string]*Column, most int, name, text string, m *settle.Message) {
+	c := in[name]
 	if c == nil {
-		if len(a.columns) >= mostColumns && name != a.column {
+		if len(in) >= most && name != a.column {
 			a.out.MoreColumns = true
 			return
 		}
 		c = &Column{Name: name}
-		a.columns[name] = c
+		in[name] = c
 	}
 	if len(text) > mostDigits {
 		return
@@ -235,6 +264,15 @@ func (a *assessor) finish() *Assessment {
 	for i := 1; i < len(a.numbers); i++ {
 		if a.numbers[i] == a.numbers[i-1] {
 			o.Repeated++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.texts)) {
+		switch c := a.texts[name]; {
+		case c == nil || !c.Text || a.columns[name] != nil:
+		case len(a.columns) < mostColumns:
+			a.columns[name] = c
+		default:
+			o.MoreColumns = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.columns)) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -103,6 +104,9 @@ func TestFourEyes(t *testing.T) {
 	anna, bob, carol := r.as("anna"), r.as("bob"), r.as("carol")
 	batch := anna.importsFile("march")
 	page := anna.waitsFor(batch)
+	at := regexp.MustCompile(`href="(/upload/[^"/]+)"`).FindStringSubmatch(anna.open(http.StatusOK, "/upload"))
+	require.Len(t, at, 2)
+	require.Contains(t, text(anna.open(http.StatusOK, at[1])), "Its orders wait until another person approves or refuses them.")
 	require.Contains(t, text(page), "Its amount adds up to 13, more than 10. It waits for a login other than anna.")
 	require.Contains(t, text(page), "You cannot approve it. You uploaded it yourself; another login must approve it.")
 	require.NotContains(t, page, "/approval/approve?")

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/approvals"
+	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
@@ -105,6 +107,9 @@ func standing(u *uploads.Look) (word, tone, says string) {
 	case u.Job != nil:
 		return "checking", "info", describeProgress(u.Job.Progress())
 	case i != nil && i.State == uploads.Done:
+		if i.Summary.Stored < i.Summary.Rows {
+			return "imported", "good", fmt.Sprintf("%s of %s enqueued.", count(i.Summary.Stored), plural(i.Summary.Rows, "row", "rows"))
+		}
 		return "imported", "good", plural(i.Summary.Rows, "row", "rows") + "."
 	case i != nil && i.State == uploads.Interrupted:
 		return "interrupted", "warn", sentence(i.Error) + " Resume it, or cancel it."
@@ -176,6 +181,8 @@ type uploadedPage struct {
 	Kinds     []warningLine
 	Questions []*question
 	Fates     []fateLine
+	// Approval is where people approve what was imported; empty = nothing waits for that.
+	Approval string
 }
 
 // columnField is a column with what the form shows of it.
@@ -221,6 +228,15 @@ func showUpload(v *visit) error {
 	}
 	if i := u.Import; i != nil {
 		p.Fates = fates(fateCounts(i.Summary.Fates))
+		ctx, cancel := v.brief()
+		hold, err := books.HeldBy(ctx, v.queue(), i.Batch)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if hold != nil && hold.ForApproval != "" {
+			p.Approval, p.Word, p.Tone = approvals.Address(i.Batch), "needs approval", "warn"
+		}
 	}
 	p.arrange(v.s.desk, v.FormValue("sheet"))
 	if p.HeadError != "" && p.Checked == nil && p.Import == nil { // it has no columns to look at
