@@ -16,7 +16,7 @@ type Order struct {
 	// Deadline is the time after which the order is not sent; zero = none.
 	Deadline time.Time
 	// NotBefore is the time before which it is not sent, at most a year ahead; zero, or a
-	// time that is over = at once.
+	// time that was over less than a minute ago = at once.
 	NotBefore time.Time
 	// Lane is the lane in which the order waits for its turn, such as "bulk"; "" with a
 	// zero NotBefore = it goes before all that waits.

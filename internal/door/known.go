@@ -56,6 +56,34 @@ func (d *Door) known(s *submission) (Status, error) {
 	return 0, nil
 }
 
+// waits reports whether the submission was stored before and waits for its time. Only few
+// orders wait for the same second. Error: ErrIDUsed.
+func (d *Door) waits(s *submission) (bool, error) {
+	for from, left := uint64(1), 1; left > 0; {
+		var page []*settle.Message
+		var err error
+		if page, left, err = d.q.Waiting.Page(s.ctx, s.room, from, pageOfRoom); err != nil {
+			return false, err
+		}
+		for _, m := range page {
+			if from = m.Seq + 1; m.IntentID() != s.in.ID {
+				continue
+			}
+			if parsed, err := order.Parse(m.Data); err != nil || parsed.BodyHash() != s.hash {
+				return false, idUsed(s, "with another body")
+			}
+			return true, nil
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	return false, nil
+}
+
+// pageOfRoom is how many waiting orders waits reads at once.
+const pageOfRoom = 500
+
 // hashOf returns the hash of the body that was stored under an ID. ok is false if nothing
 // was stored under it.
 func hashOf(st books.OrderStatus, id string) (hash string, ok bool) {

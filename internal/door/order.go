@@ -22,7 +22,7 @@ type Order struct {
 	// Deadline is the time after which the order is not sent; zero = none.
 	Deadline time.Time
 	// NotBefore is the time before which it is not sent, at most a year ahead; zero, or
-	// a time that is over = at once.
+	// a time that was over less than a minute ago = at once.
 	NotBefore time.Time
 	// Lane is the lane of the waiting room in which the order waits for its turn. ""
 	// with a zero NotBefore = it goes straight to the queue.
@@ -49,6 +49,15 @@ func (o *Order) intent(now time.Time) (in settle.Intent, parsed *order.Order, er
 		in.NotBefore = o.NotBefore
 	}
 	return in, parsed, o.checkAround(now)
+}
+
+// late refuses a time that is over, which is probably mistyped: the order would be sent at
+// once. A program may be a minute late.
+func (o *Order) late(now time.Time) error {
+	if !order.LongPast(o.NotBefore, now) {
+		return nil
+	}
+	return &InvalidError{Where: "not_before", Seen: o.NotBefore.UTC().Format(time.RFC3339) + " is over, so the order would be sent at once", Do: "give a later time, or none", Code: "bad_not_before"}
 }
 
 // checkAround checks what comes beside the body.

@@ -123,6 +123,11 @@ func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
 	case a.Status == settle.Stored:
 		return Stored, nil
 	}
+	if s.broken != nil && s.room != "" { // first: what leaves the waiting room is known to the other streams
+		if waits, err := d.waits(s); waits || err != nil {
+			return Same, err
+		}
+	}
 	status, err := d.known(s)
 	if s.broken != nil && status == 0 && (err == nil || errors.Is(err, ErrPending)) {
 		return 0, s.broken

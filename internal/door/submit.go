@@ -52,7 +52,8 @@ type submission struct {
 	in      settle.Intent
 	hash    string // of the body
 	made    bool   // Submit made the ID, so nobody stored it before
-	broken  error  // the user's schema refuses it, unless it was stored before
+	broken  error  // the user's schema refuses it, or its time is over, unless it was stored before
+	room    string // the subject under which it waits for its time, if it was stored before; "" = none
 	receipt Receipt
 	err     error
 	done    chan struct{} // closed once receipt and err are final
@@ -78,8 +79,13 @@ func (d *Door) newSubmission(ctx context.Context, o Order) *submission {
 		o.ID = newID()
 	}
 	var parsed *order.Order
-	if s.in, parsed, s.err = o.intent(time.Now()); s.err == nil {
-		s.hash, s.broken = parsed.BodyHash(), broken(d.schema.Check(parsed))
+	now := time.Now()
+	if s.in, parsed, s.err = o.intent(now); s.err == nil {
+		s.hash, s.broken = parsed.BodyHash(), cmp.Or(broken(d.schema.Check(parsed)), o.late(now))
+		if timed := s.in; !o.NotBefore.IsZero() {
+			timed.NotBefore = o.NotBefore
+			s.room = d.q.Producer.SubjectOf(timed)
+		}
 	}
 	if s.made {
 		s.err = cmp.Or(s.err, s.broken)

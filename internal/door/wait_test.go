@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/settle"
 )
 
 // TestTenThousandWaitsCostLittle, and one of them hears of its order.
@@ -136,6 +137,47 @@ func TestAnOrderThatWaitsIsPending(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknownOrder)
 	_, err = r.Cancel(t.Context(), "A", "s1", "shop")
 	require.ErrorIs(t, err, ErrPending, "the other would be withdrawn with it")
+}
+
+// TestATimeThatIsOver is refused, since the order would be sent at once. The repetition of
+// what was stored before is the same as ever: in the queue, settled, or waiting still.
+func TestATimeThatIsOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	over := time.Now().Add(-time.Hour).Truncate(time.Second)
+	late := func(no, id string) Order {
+		o := one(no, id)
+		o.NotBefore = over
+		return o
+	}
+	for _, o := range []Order{late("new", "i-new"), late("new", "i-new"), late("new", "")} {
+		_, err := r.Submit(t.Context(), o)
+		var bad *InvalidError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, InvalidError{Where: "not_before", Seen: over.UTC().Format(time.RFC3339) + " is over, so the order would be sent at once", Do: "give a later time, or none", Code: "bad_not_before"}, *bad)
+	}
+	require.Zero(t, r.waits())
+
+	r.submit(one("queued", "i-queued"), Stored)
+	r.submit(late("queued", "i-queued"), Same)
+	waits := func(no, id string, at time.Time) {
+		o := one(no, id)
+		res := r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: no, Body: o.Body, ID: id, NotBefore: at}})
+		require.NoError(t, res[0].Err)
+	}
+	waits("other", "i-other", over) // for the same second
+	waits("waiting", "i-waiting", over)
+	r.submit(late("waiting", "i-waiting"), Same)
+	_, err := r.Submit(t.Context(), Order{Body: body("waiting", "9"), ID: "i-waiting", NotBefore: over})
+	require.ErrorIs(t, err, ErrIDUsed)
+	_, err = r.Submit(t.Context(), late("waiting", "i-another"))
+	require.ErrorContains(t, err, "is over")
+	r.answer(1, order.Accepted)
+	r.submit(late("queued", "i-queued"), Same)
+
+	now := one("just", "i-just")
+	now.NotBefore = time.Now().Add(-time.Second)
+	r.submit(now, Stored) // a program may be a little late
 }
 
 // TestWatch calls at the beginning and for each record of the order, and not after its stop.

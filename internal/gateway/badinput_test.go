@@ -395,6 +395,9 @@ func TestAPOSTTakesNoParameters(t *testing.T) {
 		require.Equal(t, "parameter deadline", p.Where)
 		require.Contains(t, p.Detail, "headers, such as Order-Deadline")
 	}
+	p := r.do("POST", "/v1/orders", body("L"), "Content-Type", mediaJSON, headerNotBefore, "2026-01-01T00:00:00Z").problem(t)
+	require.Equal(t, "header Order-Not-Before", p.Where)
+	require.Contains(t, p.Detail, "2026-01-01T00:00:00Z is over, so the order would be sent at once; give a later time, or none")
 	require.Zero(t, r.stored())
 }
 

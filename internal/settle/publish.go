@@ -21,7 +21,7 @@ type Producer struct{ ledger *Ledger }
 
 // IntentMessage returns the message that publishes an intent.
 func (pr *Producer) IntentMessage(in Intent) *Message {
-	msg := &Message{Subject: pr.subjectOf(in), Header: make(Header), Data: in.Body}
+	msg := &Message{Subject: pr.SubjectOf(in), Header: make(Header), Data: in.Body}
 	set := func(name, value string) {
 		if value != "" {
 			msg.Header[name] = []string{value}
@@ -112,8 +112,8 @@ func (pr *Producer) findOriginal(ctx context.Context, in Intent, seq uint64) err
 	return err
 }
 
-// subjectOf returns the subject that an intent is published to.
-func (pr *Producer) subjectOf(in Intent) string {
+// SubjectOf returns the subject that an intent is published to.
+func (pr *Producer) SubjectOf(in Intent) string {
 	if !in.Waits() {
 		return pr.ledger.cfg.IntentSubjects + order.Token(in.OrderNo)
 	}
