@@ -23,8 +23,8 @@ const (
 	// throttles it opens again sooner.
 	blink = 3 * time.Second
 	// mostBlocks is how many blocks the sentence names, mostOfBlock how many characters
-	// of each. The page and the command fleet show all of them.
-	mostBlocks, mostOfBlock = 2, 200
+	// of each: more than a cause has. The page and the command fleet show all of them.
+	mostBlocks, mostOfBlock = 2, 1000
 )
 
 // nothingSent is the sentence about blocks that stop the fleet. since may be zero.
@@ -38,6 +38,9 @@ func nothingSent(since time.Time, blocks []string, now time.Time) string {
 	}
 	var named []string
 	for _, b := range blocks[:min(len(blocks), mostBlocks)] {
+		if text, _, rule := strings.Cut(b, "\n"); rule {
+			b = strings.TrimSuffix(text, ", such as") + "; orderpost fleet proposes one"
+		}
 		if r := []rune(b); len(r) > mostOfBlock {
 			b = string(r[:mostOfBlock]) + "…"
 		}

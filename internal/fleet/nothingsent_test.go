@@ -48,8 +48,11 @@ func TestNothingSent(t *testing.T) {
 			require.Equal(t, c.want, c.view.NothingSent(now))
 		})
 	}
-	long := (&View{Now: now, Members: []Presence{worker("w-1", time.Hour, strings.Repeat("ü", 1000))}}).NothingSent(now)
-	require.Less(t, len([]rune(long)), 300, "it is a banner")
+	long := (&View{Now: now, Members: []Presence{worker("w-1", time.Hour, strings.Repeat("ü", 10_000))}}).NothingSent(now)
+	require.Less(t, len([]rune(long)), 1100, "it is a banner")
+	cause := "an answer with status 200 settles nothing: its body says code = 100104. The answer begins: " + strings.Repeat("x", 200) + ". Write a rule for it into the ORDERPOST_RULES file"
+	whole := (&View{Now: now, Members: []Presence{worker("w-1", time.Hour, cause+", such as\n  - name: 'x'\n    when: 'y'")}}).NothingSent(now)
+	require.Equal(t, "nothing is sent since 19:00 UTC: "+cause+"; orderpost fleet proposes one", whole)
 }
 
 // TestAWorkerThatIsFrozenIsNamed: it does not vanish without a word, and its orders are

@@ -137,7 +137,7 @@ func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog
 	defer cancel()
 	switch err := s.Preflight(ctx); {
 	case err == nil:
-		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, which answers and knows the key")
+		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, which answers and knows the key; the secret is not tested until the first order is posted")
 		return nil
 	case errors.Is(err, submit.ErrDenied):
 		return fmt.Errorf("%w: the API at %s refuses the key: %w", ErrConfig, cfg.Submit.URL, err)

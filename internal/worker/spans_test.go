@@ -80,7 +80,7 @@ func TestTheSpansOfOneOrder(t *testing.T) {
 	s.bring("A", "01")
 	s.eventually(func() bool { return s.value(`orderpost_orders_total{outcome="accepted"}`) == 1 }, "the order is not accepted")
 	s.stop() // ends the last span
-	api, err := url.Parse(s.log.find("posts to the API, which answers and knows the key", "api"))
+	api, err := url.Parse(s.log.find("posts to the API, which answers and knows the key; the secret is not tested until the first order is posted", "api"))
 	require.NoError(t, err)
 
 	type attributes = map[attribute.Key]string

@@ -117,7 +117,8 @@ func (c *checkCommand) settings(ctx context.Context, cfg pool.Config, environ ma
 	case !said.Usable:
 		return err
 	}
-	text := "The settings and the rules can be used.\n"
+	text := "The settings and the rules can be used. Key and secret are not tested: the worker asks for the account with the key\n" +
+		"when it starts, and the first order that it posts is the first request with a signature.\n"
 	for _, s := range said.Servers {
 		text += describeServer(s)
 	}
