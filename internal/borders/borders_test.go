@@ -108,6 +108,7 @@ var onlyIn = map[string][]string{
 		"proof/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
 	"net/http": {"internal/submit", "internal/submit/http1", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway", "internal/notify",
+		"internal/tracing", // it names the proxy of the exporter
 		"proof/bench", "proof/bench/contender",
 		"proof/powercut", // it traces requests, and counts those that arrive
 		"proof/chaos"},   // it reads the workers' metrics

@@ -58,7 +58,7 @@ func workersSeries(t *testing.T) series {
 	t.Helper()
 	reg := ops.NewRegistry()
 	stages := []string{gate.StageTrial.String(), gate.StageProbe.String(), gate.StageShut.String()}
-	full := ops.Snapshot{Clock: &ops.Clock{}, Sizes: &ops.Sizes{OldestPending: time.Now(), Lanes: []ops.Lane{{Name: "bulk", Oldest: time.Now()}}}, Parts: []ops.Part{{Name: "results", Precious: true}}} // or these would have no series
+	full := ops.Snapshot{Clock: &ops.Clock{}, Sizes: &ops.Sizes{OldestDue: time.Now(), Lanes: []ops.Lane{{Name: "bulk", Oldest: time.Now()}}}, Parts: []ops.Part{{Name: "results", Precious: true}}} // or these would have no series
 	ops.New(reg, ops.Options{Blocks: gate.BlockNames(), Stages: stages, State: func() ops.Snapshot { return full }})
 	ops.RegisterNotify(reg, func() ops.Notify {
 		return ops.Notify{Sends: true, Oldest: time.Now(), Attempts: map[string]uint64{"2xx": 1}}

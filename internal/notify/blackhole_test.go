@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"crypto/x509"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/secret"
 )
 
@@ -29,7 +29,7 @@ func TestAConnectionThatSwallows(t *testing.T) {
 		receiver.EnableHTTP2 = two
 		receiver.StartTLS()
 		t.Cleanup(receiver.Close)
-		relay := newRelay(t, receiver.Listener.Addr().String())
+		relay := patient.NewRelay(t, receiver.Listener.Addr().String())
 
 		cfg := Config{URL: "https://" + relay.Addr().String(), Secret: secret.Text(NewSecret())}
 		secrets, err := newSecrets(cfg)
@@ -44,7 +44,7 @@ func TestAConnectionThatSwallows(t *testing.T) {
 		post := func() int { return c.post(t.Context(), &message{id: "1", body: []byte("{}")}).status }
 		require.Equal(t, http.StatusNoContent, post())
 		require.Equal(t, map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[two], proto.Load())
-		relay.swallows.Store(true)
+		relay.Swallow()
 		require.Zero(t, post(), "the connection swallows it")
 		require.Equal(t, http.StatusNoContent, post(), "it has another connection")
 	}
@@ -85,46 +85,3 @@ func TestAReceiverThatMoves(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, post())
 	}
 }
-
-// relay passes connections on. Those that it has when swallows is set pass nothing any more.
-type relay struct {
-	net.Listener
-	swallows atomic.Bool
-}
-
-func newRelay(t *testing.T, to string) *relay {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	r := &relay{Listener: l}
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			old := !r.swallows.Load()
-			pass := func(to, from net.Conn) {
-				defer func() { _, _ = to.Close(), from.Close() }()
-				_, _ = io.Copy(writer(func(b []byte) (int, error) {
-					if old && r.swallows.Load() {
-						return len(b), nil
-					}
-					return to.Write(b)
-				}), from)
-			}
-			go pass(out, in)
-			go pass(in, out)
-		}
-	}()
-	return r
-}
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }

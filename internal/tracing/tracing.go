@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +92,7 @@ func Start(ctx context.Context, o Options) *Tracing {
 }
 
 func start(ctx context.Context, o Options) (*Tracing, error) {
-	exporter, err := otlptracehttp.New(ctx)
+	exporter, err := newExporter(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_*: %w", err)
 	}
@@ -105,6 +106,12 @@ func start(ctx context.Context, o Options) (*Tracing, error) {
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(&watched{SpanExporter: exporter, log: o.Log}))
 	return &Tracing{provider: p, tracer: p.Tracer(scope, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(span.SchemaURL))}, nil
+}
+
+// newExporter returns an exporter with connections of its own, which a proxy function gives it:
+// otherwise all exporters without a certificate share them.
+func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	return otlptracehttp.New(ctx, otlptracehttp.WithProxy(http.ProxyFromEnvironment))
 }
 
 // Tracer returns the tracer, or nil if tracing is off.
@@ -150,6 +157,14 @@ type watched struct {
 // ExportSpans implements sdktrace.SpanExporter.
 func (w *watched) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := w.SpanExporter.ExportSpans(ctx, spans)
+	if errors.Is(err, context.DeadlineExceeded) {
+		// A connection of HTTP/2 outlives a timeout: one that swallows what it is sent would
+		// take every export.
+		if next, fails := newExporter(context.WithoutCancel(ctx)); fails == nil {
+			_ = w.SpanExporter.Shutdown(ctx) // it only notes that
+			w.SpanExporter = next
+		}
+	}
 	switch {
 	case err != nil:
 		if !w.failing {

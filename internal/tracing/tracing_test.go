@@ -2,11 +2,16 @@ package tracing
 
 import (
 	"bytes"
+	"context"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -86,4 +91,44 @@ func TestAFailingReceiverIsToldOnce(t *testing.T) {
 	traces.Stop()
 	require.Equal(t, 1, strings.Count(log.String(), "exported again"), log.String())
 	require.Contains(t, log.String(), `"spans_lost":3`)
+}
+
+// TestAConnectionThatSwallows what it is sent, which a request over HTTP/2 does not outlive, is
+// given up after the first timeout.
+func TestAConnectionThatSwallows(t *testing.T) {
+	for _, two := range []bool{false, true} {
+		var exported atomic.Int64
+		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor == 2 == two {
+				exported.Add(1)
+			}
+		}))
+		receiver.EnableHTTP2 = two
+		receiver.StartTLS()
+		t.Cleanup(receiver.Close)
+		relay := patient.NewRelay(t, receiver.Listener.Addr().String())
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}), 0o600))
+		endpoint := "https://" + relay.Addr().String()
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", ca)
+		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5000")
+		var log patient.Buffer
+		traces := Start(t.Context(), Options{Program: "test", Environ: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}, Log: zerolog.New(&log)})
+		send := func(patience time.Duration) {
+			traces.Producer()("A", "batch:1", "ORDERS")
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_ = traces.provider.ForceFlush(ctx)
+		}
+		send(time.Minute)
+		require.EqualValues(t, 1, exported.Load(), log.String())
+		relay.Swallow()
+		send(200 * time.Millisecond)
+		require.EqualValues(t, 1, exported.Load())
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot be exported") }, time.Minute, time.Millisecond)
+		send(time.Minute)
+		require.EqualValues(t, 2, exported.Load(), "it has another connection: %s", log.String())
+		traces.Stop()
+	}
 }
