@@ -114,7 +114,7 @@ func (p *page) result(r *order.Record) {
 	} else {
 		p.row("outcome", r.Word+" ("+r.Note.String()+")")
 	}
-	if r.Unsure && r.DoubtReason != r.Reason {
+	if r.Unsure && (r.DoubtReason != r.Reason || !r.Verdict.LeavesDoubt()) {
 		p.row("doubt", r.DoubtReason)
 	}
 	p.row("reason", r.Reason)

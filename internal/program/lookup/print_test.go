@@ -107,6 +107,19 @@ func TestShowGolden(t *testing.T) {
 	}
 }
 
+// TestDoubtIsShownBesideARefusal, also if a rule gives both the same reason; of an attempt in
+// doubt, the reason says it.
+func TestDoubtIsShownBesideARefusal(t *testing.T) {
+	for verdict, want := range map[order.Verdict]int{order.Rejected: 2, order.Unsure: 1} {
+		f := doubtful()
+		f.Letter = nil
+		f.Result.Verdict, f.Result.Reason, f.Result.DoubtReason, f.Result.Error = verdict, "its code is 7", "its code is 7", ""
+		var out bytes.Buffer
+		require.NoError(t, f.print(&out))
+		require.Equal(t, want, strings.Count(out.String(), "its code is 7"), out.String())
+	}
+}
+
 // TestStepsForEveryState: whatever is found, a person is told what to do.
 func TestStepsForEveryState(t *testing.T) {
 	for _, o := range append(order.Outcomes(), order.OutcomeNone) {
