@@ -375,6 +375,7 @@ func TestAWorkerThatMayAcknowledgeNothingSaysSoOnce(t *testing.T) {
 	require.NoError(t, q.Conn.nc.Flush()) // what the broker says of them comes before its answer
 	require.Eventually(t, func() bool { return q.Conn.OrdersDenied() != "" }, time.Minute, time.Millisecond)
 	require.Contains(t, q.Conn.OrdersDenied(), `the broker lets the NATS user of clerk publish nothing to "$JS.ACK.>"`)
+	require.Eventually(t, func() bool { return warnings.Load() > 0 }, time.Minute, time.Millisecond)
 	require.NoError(t, q.Conn.nc.Flush())
 	require.EqualValues(t, 1, warnings.Load())
 }

@@ -119,9 +119,9 @@ func TestAWorkerHardensStreams(t *testing.T) {
 	require.NoError(t, err)
 
 	openQueue(t, broker, "a")
-	results, err := js.Stream(t.Context(), "ORDERS_RESULTS")
+	journal, err := js.Stream(t.Context(), "ORDERS_JOURNAL")
 	require.NoError(t, err)
-	require.Error(t, results.Purge(t.Context()))
+	require.Error(t, journal.Purge(t.Context()))
 	limited, err := js.Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.EqualValues(t, settle.MaxIntentSize, limited.CachedInfo().Config.MaxMsgSize)
