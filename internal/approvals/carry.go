@@ -32,7 +32,7 @@ func Find(ctx context.Context, q *queue.Queue, id string) (item *journal.Item, s
 	if err != nil || item == nil {
 		return nil, nil, err
 	}
-	return item, &books.Assessment{Bound: books.Bound{UpTo: item.Seq, Count: 1, Digest: digest}, Oldest: item.Stored, Newest: item.Stored}, nil
+	return item, &books.Assessment{Bound: books.Bound{UpTo: settle.StreamSeq{Seq: item.Seq}, Count: 1, Digest: digest}, Oldest: item.Stored, Newest: item.Stored}, nil
 }
 
 // Ended says how an act ended, in a few words.

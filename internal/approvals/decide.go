@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 
 	"orderpost/internal/books"
@@ -118,7 +117,7 @@ func (d *Desk) Standing(f *books.Feeding, dec Decision) error {
 		return refuse("%s refused the %s at %s: %s. %s", a.Refused.Name, it, stamp(a.Refused.At), a.Refused.Note, again)
 	case a.Asker.Same(by.Name):
 		return refuse("you %s yourself; another login must approve it", asked)
-	case a.Whole() && now.Before(a.Until) && dec.Seen.UpTo <= a.UpTo:
+	case a.Whole() && now.Before(a.Until) && a.UpTo.Covers(dec.Seen.UpTo):
 		return refuse("it was approved already, by %s", names(a))
 	case now.Sub(dec.Seen.Oldest) > rule.Lapse:
 		return refuse("it waited for longer than %s, so its approval lapsed: %s", rule.Lapse, anew)
@@ -184,7 +183,7 @@ func (d *Desk) decide(ctx context.Context, kind journal.Kind, dec Decision, do f
 	}
 	about := dec.About
 	about.Kind, about.Batch, about.Expected = kind, dec.Batch, map[string]int{"orders": dec.Seen.Count}
-	details := map[string]string{"digest": dec.Seen.Digest, "up_to": strconv.FormatUint(dec.Seen.UpTo, 10)}
+	details := map[string]string{"digest": dec.Seen.Digest, "up_to": dec.Seen.UpTo.String()}
 	if dec.Act != nil {
 		about.OrderNo, about.Batch, about.Expected = dec.Act.OrderNo, dec.Act.Batch, nil
 		details = map[string]string{"digest": dec.Seen.Digest, "act": dec.Act.ID, "what": what(dec.Act.About), "asked_by": dec.Act.Actor.Name}

@@ -77,7 +77,7 @@ func TestAssessmentsAddUpExactly(t *testing.T) {
 	a, err := Assess(t.Context(), q, "march", "text", 1<<62, nil)
 	require.NoError(t, err)
 	require.Equal(t, 4, a.Count)
-	require.Equal(t, uint64(4), a.UpTo)
+	require.Equal(t, uint64(4), a.UpTo.Seq)
 	require.Equal(t, 1, a.Repeated)
 	require.Equal(t, 1, a.Later)
 	sum := func(name string) string { return a.Column(name).Sum.String() }

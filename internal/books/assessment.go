@@ -27,8 +27,8 @@ import (
 // Bound is the part of an import that an approval is about: what waits of it up to a
 // sequence of the waiting room. Nothing is stored below that any more.
 type Bound struct {
-	UpTo  uint64 `json:"up_to"`
-	Count int    `json:"count"`
+	UpTo  settle.StreamSeq `json:"up_to"`
+	Count int              `json:"count"`
 	// Digest is the SHA-256 in hex of what is stored: of each order the lane and time, the
 	// id, where it came from, the deadline and the body.
 	Digest string `json:"digest"`
@@ -94,7 +94,12 @@ const (
 // texts count as numbers, too: the one that a rule names; "" = none. tell is called with the
 // number of orders read; nil = nobody wants to know. It remembers 8 bytes for each order.
 func Assess(ctx context.Context, q *queue.Queue, batch, column string, upTo uint64, tell func(read int)) (*Assessment, error) {
+	end, err := q.Waiting.End(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: make(map[string]*Column), texts: make(map[string]*Column)}
+	a.out.UpTo.Birth = end.Birth          // as of before the reading
 	pages := make(chan []*settle.Message) // the next one is read while one is added up
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
@@ -139,7 +144,7 @@ type assessor struct {
 func (a *assessor) add(m *settle.Message) {
 	o := &a.out
 	o.Count++
-	o.UpTo = max(o.UpTo, m.Seq)
+	o.UpTo.Seq = max(o.UpTo.Seq, m.Seq)
 	a.write(m)
 	if o.Oldest.IsZero() || m.Time.Before(o.Oldest) {
 		o.Oldest = m.Time

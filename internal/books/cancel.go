@@ -153,7 +153,7 @@ type cancellation struct {
 
 // newCancellation covers what is stored now.
 func newCancellation(ctx context.Context, q *queue.Queue) (*cancellation, error) {
-	waiting, err := q.Waiting.Last(ctx)
+	waiting, err := q.Waiting.End(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func newCancellation(ctx context.Context, q *queue.Queue) (*cancellation, error)
 	if err != nil {
 		return nil, err
 	}
-	return &cancellation{q: q, mark: settle.Cancellation{Queued: queued.LastSeq, Waiting: waiting}, patience: stalled}, nil
+	return &cancellation{q: q, mark: settle.Cancellation{Queued: queued.End(), Waiting: waiting}, patience: stalled}, nil
 }
 
 func cancellationOf(ctx context.Context, q *queue.Queue, batch string) (*cancellation, error) {
@@ -170,7 +170,7 @@ func cancellationOf(ctx context.Context, q *queue.Queue, batch string) (*cancell
 		return nil, err
 	}
 	if c.mark.Import = ImportToken(batch); c.mark.Import == settle.NoImport {
-		batch, c.mark.Queued = "", 0 // what waits, and no order that a producer put into the queue itself
+		batch, c.mark.Queued = "", settle.StreamSeq{} // what waits, and no order that a producer put into the queue itself
 	}
 	c.pending = func(ctx context.Context, visit func([]*settle.Pending) error) error {
 		return EachPending(ctx, q, batch, visit)
@@ -291,9 +291,13 @@ func (c *cancellation) left(ctx context.Context) (open, inDoubt int, err error) 
 	if open, err = waitingCovered(ctx, c.q, &c.mark); err != nil {
 		return 0, 0, err
 	}
+	queued, err := c.q.Intents().State(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
 	err = c.pending(ctx, func(page []*settle.Pending) error {
 		page = slices.DeleteFunc(page, func(p *settle.Pending) bool {
-			return !c.mark.Covers(ImportToken(p.Batch), p.OrderNo, p.Seq, p.WaitedAt)
+			return !c.mark.Covers(ImportToken(p.Batch), p.OrderNo, settle.StreamSeq{Seq: p.Seq, Birth: queued.Birth}, p.WaitedAt)
 		})
 		numbers := make([]string, len(page))
 		for i, p := range page {
@@ -319,8 +323,11 @@ func (c *cancellation) left(ctx context.Context) (open, inDoubt int, err error) 
 // waitingCovered counts what waits and is covered. The stream's leader says whether any
 // does; how many may be a little too high.
 func waitingCovered(ctx context.Context, q *queue.Queue, m *settle.Cancellation) (n int, err error) {
+	if end, err := q.Waiting.End(ctx); err != nil || end.Birth != m.Waiting.Birth {
+		return 0, err
+	}
 	if m.OrderNo == "" {
-		left, err := q.Waiting.StillWaits(ctx, m.Import, m.Waiting)
+		left, err := q.Waiting.StillWaits(ctx, m.Import, m.Waiting.Seq)
 		if err != nil || !left {
 			return 0, err
 		}
@@ -372,7 +379,7 @@ func RetireCancellations(ctx context.Context, q *queue.Queue) error {
 // it waits. Then what was moved until that moment has left the log.
 func retire(ctx context.Context, q *queue.Queue, m settle.Cancellation) (keep *settle.Cancellation, changed bool, err error) {
 	waits := 0
-	if m.Moved == 0 {
+	if m.Moved.Birth == 0 {
 		if waits, err = waitingCovered(ctx, q, &m); err != nil || waits > 0 {
 			return &m, false, err
 		}
@@ -381,10 +388,10 @@ func retire(ctx context.Context, q *queue.Queue, m settle.Cancellation) (keep *s
 	switch {
 	case err != nil:
 		return &m, false, err
-	case m.Moved == 0:
-		m.Moved = max(log.LastSeq, m.Queued, 1)
+	case m.Moved.Birth == 0:
+		m.Moved = log.End()
 		return &m, true, nil
-	case log.Messages == 0 || log.FirstSeq > m.Moved:
+	case log.Messages == 0 || log.Birth != m.Moved.Birth || log.FirstSeq > m.Moved.Seq:
 		return nil, true, nil
 	default:
 		return &m, false, nil

@@ -60,7 +60,9 @@ func TestWhatWaitsOfNoImportIsWithdrawn(t *testing.T) {
 	}
 	page, _, err := q.Waiting.Page(t.Context(), "orders.waiting.bulk.-", 0, 1)
 	require.NoError(t, err)
-	_, err = q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: page})
+	room, err := q.Store().WaitingBirth(t.Context())
+	require.NoError(t, err)
+	_, err = q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: page, Birth: room})
 	require.NoError(t, err)
 	would, err := WouldCancelBatch(t.Context(), q, settle.NoImport)
 	require.NoError(t, err)

@@ -194,7 +194,7 @@ func assessmentOf(v *visit) (*assessment, error) {
 // approves the same. Otherwise it is all that waits.
 func (a *assessment) end() uint64 {
 	if len(a.entry.Given) > 0 && !a.entry.Whole() {
-		return a.entry.UpTo
+		return a.entry.UpTo.Seq
 	}
 	return queue.ToTheEnd
 }

@@ -66,7 +66,7 @@ func feed(t *testing.T, q *queue.Queue, n int) {
 		for _, w := range list {
 			page, _, err := q.Waiting.Page(t.Context(), w.Subject, 0, 100)
 			require.NoError(t, err)
-			ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: page, Whole: true})
+			ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: page, Whole: true, Birth: q.Waiting.Birth()})
 			require.NoError(t, err)
 			for _, end := range ends {
 				require.Equal(t, settle.Moved, end)

@@ -165,12 +165,13 @@ func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
 }
 
 func (s jetStore) Stream(ctx context.Context) (birth int64, last uint64, err error) {
-	stream, err := s.q.reader.stream(ctx, s.q.Conn.n.intents)
-	if err != nil {
-		return 0, 0, err
-	}
-	info := stream.CachedInfo()
-	return bornAt(info).UnixNano(), info.State.LastSeq, nil
+	state, err := s.q.Intents().State(ctx)
+	return state.Birth, state.LastSeq, err
+}
+
+func (s jetStore) WaitingBirth(ctx context.Context) (int64, error) {
+	end, err := s.q.Waiting.End(ctx)
+	return end.Birth, err
 }
 
 func (s jetStore) ServerID() string { return s.q.Conn.nc.ConnectedServerId() }

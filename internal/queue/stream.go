@@ -39,6 +39,11 @@ type StreamState struct {
 	Birth   int64
 }
 
+// End returns the last sequence.
+func (st StreamState) End() settle.StreamSeq {
+	return settle.StreamSeq{Seq: st.LastSeq, Birth: st.Birth}
+}
+
 // State reads the stream's extent.
 func (s Stream) State(ctx context.Context) (StreamState, error) {
 	stream, err := s.reader.stream(ctx, s.name)

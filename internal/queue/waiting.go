@@ -37,19 +37,31 @@ var noTime = time.Unix(0, 0)
 type WaitingRoom struct {
 	conn   *Conn
 	reader *reader
-	clock  atomic.Pointer[brokerTime]
+	last   atomic.Pointer[lastListing]
 }
 
-// brokerTime is what the broker's clock showed, and when it was read.
-type brokerTime struct{ shown, read time.Time }
+// lastListing is what the broker told with the last listing: what its clock showed when it was read,
+// and the birth of the stream.
+type lastListing struct {
+	shown, read time.Time
+	birth       int64
+}
 
 // Clock returns the broker's time, as of the last listing; zero = there was none.
 func (wr *WaitingRoom) Clock() time.Time {
-	c := wr.clock.Load()
+	c := wr.last.Load()
 	if c == nil || c.shown.IsZero() {
 		return time.Time{}
 	}
 	return c.shown.Add(time.Since(c.read))
+}
+
+// Birth returns the birth of the waiting room (settle.StreamSeq), as of the last listing; 0 = there was none.
+func (wr *WaitingRoom) Birth() int64 {
+	if c := wr.last.Load(); c != nil {
+		return c.birth
+	}
+	return 0
 }
 
 // Total counts every waiting intent.
@@ -58,11 +70,11 @@ func (wr *WaitingRoom) Total(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// Last returns the sequence of the intent that was put into the waiting room
-// last, as its leader knows it; 0 = none ever was.
-func (wr *WaitingRoom) Last(ctx context.Context) (last uint64, err error) {
-	_, last, err = wr.extent(ctx)
-	return last, err
+// End returns the sequence of the intent that was put into the waiting room
+// last, as its leader knows it; sequence 0 = none ever was.
+func (wr *WaitingRoom) End(ctx context.Context) (settle.StreamSeq, error) {
+	state, err := wr.stream().State(ctx)
+	return state.End(), err
 }
 
 func (wr *WaitingRoom) extent(ctx context.Context) (n, last uint64, err error) {
@@ -140,10 +152,9 @@ func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l list
 		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
 	}
 	var body struct {
-		Error *jetstream.APIError   `json:"error"`
-		Total int                   `json:"total"`
-		State jetstream.StreamState `json:"state"`
-		Time  time.Time             `json:"ts"`
+		Error *jetstream.APIError `json:"error"`
+		Total int                 `json:"total"`
+		jetstream.StreamInfo
 	}
 	if err := json.Unmarshal(resp.Data, &body); err != nil {
 		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
@@ -152,7 +163,7 @@ func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l list
 		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, body.Error)
 	}
 	now := time.Now()
-	wr.clock.Store(&brokerTime{body.Time, now})
+	wr.last.Store(&lastListing{body.TimeStamp, now, bornAt(&body.StreamInfo).UnixNano()})
 	for subject, n := range body.State.Subjects {
 		w := wr.read(subject, now)
 		w.Count = int(n)

@@ -8,8 +8,8 @@ import (
 )
 
 // Cancellation is a person's mark: the orders that it covers must not be posted any more.
-// It covers one import or one order_no, and only what was stored when it was made. Exactly
-// one of Import and OrderNo is set.
+// It covers one import or one order_no, and only what was stored when it was made: nothing of a
+// stream that was made again since. Exactly one of Import and OrderNo is set.
 //
 // Whoever owns an intent settles it: the worker that is given it, or the feeder while it
 // waits (R13). A mark that its owner has not seen yet means one more order that is posted,
@@ -21,8 +21,8 @@ type Cancellation struct {
 	OrderNo string `json:"order_no,omitempty"`
 	// Queued and Waiting are the last sequences that are covered: in the intents stream,
 	// and in the waiting room.
-	Queued  uint64 `json:"queued"`
-	Waiting uint64 `json:"waiting"`
+	Queued  StreamSeq `json:"queued"`
+	Waiting StreamSeq `json:"waiting"`
 	// Found are the sequences of the order_no in the waiting room, whose subjects do not
 	// name orders.
 	Found []uint64  `json:"found,omitempty"`
@@ -30,7 +30,7 @@ type Cancellation struct {
 	At    time.Time `json:"at"`
 	// Moved is set once nothing that is covered waits: what was moved before has at most
 	// this sequence in the intents stream.
-	Moved uint64 `json:"moved,omitempty"`
+	Moved StreamSeq `json:"moved,omitzero"`
 }
 
 // Cancellations are all marks at one moment.
@@ -58,15 +58,16 @@ func (c *cancelled) load() *marks {
 }
 
 // Covers reports whether the mark covers an intent. waiting is the sequence that it has or
-// had in the waiting room, 0 = it never waited, and queued the one in the intents stream.
-func (c *Cancellation) Covers(importToken, orderNo string, queued, waiting uint64) bool {
+// had in the waiting room, and queued the one in the intents stream; zero = none. What came out
+// of another waiting room than the mark's is covered if it was in the queue.
+func (c *Cancellation) Covers(importToken, orderNo string, queued, waiting StreamSeq) bool {
 	if c.OrderNo != "" && c.OrderNo != orderNo || c.OrderNo == "" && c.Import != importToken {
 		return false
 	}
-	if waiting > 0 {
-		return waiting <= c.Waiting
+	if waiting.Seq > 0 && waiting.Birth == c.Waiting.Birth {
+		return c.Waiting.Covers(waiting)
 	}
-	return queued <= c.Queued
+	return c.Queued.Covers(queued)
 }
 
 // About reports whether a record may be about an intent that the mark covers.
@@ -77,18 +78,18 @@ func (c *Cancellation) About(r *order.Record) bool {
 	return c.Import == ImportToken(r.Batch)
 }
 
-// CoversOf returns up to which sequence in the waiting room the marks cover an import.
-func (c *Cancellations) CoversOf(importToken string) (upTo uint64) {
+// CoversOf returns up to which sequence in the waiting room of this birth the marks cover an import.
+func (c *Cancellations) CoversOf(importToken string, birth int64) (upTo uint64) {
 	for i := range c.Marks {
-		if m := &c.Marks[i]; m.OrderNo == "" && m.Import == importToken {
-			upTo = max(upTo, m.Waiting)
+		if m := &c.Marks[i]; m.OrderNo == "" && m.Import == importToken && m.Waiting.Birth == birth {
+			upTo = max(upTo, m.Waiting.Seq)
 		}
 	}
 	return upTo
 }
 
 // find returns the mark that covers an intent; nil = none does.
-func (m *marks) find(importToken, orderNo string, queued, waiting uint64) *Cancellation {
+func (m *marks) find(importToken, orderNo string, queued, waiting StreamSeq) *Cancellation {
 	for i := range m.Marks {
 		if m.Marks[i].Covers(importToken, orderNo, queued, waiting) {
 			return &m.Marks[i]

@@ -15,10 +15,15 @@ import (
 
 // mark tells a process that anna cancelled what is stored of an import, in the queue and in
 // the waiting room.
-func mark(q *queue.Queue, batch string) {
+func mark(t *testing.T, q *queue.Queue, batch string) {
+	t.Helper()
+	birth, _, err := q.Store().Stream(t.Context())
+	require.NoError(t, err)
+	room, err := q.Store().WaitingBirth(t.Context())
+	require.NoError(t, err)
 	known := q.Ledger.Cancellations()
 	q.Ledger.SetCancellations(settle.Cancellations{Version: known.Version + 1, Marks: append(known.Marks, settle.Cancellation{
-		Import: settle.ImportToken(batch), Queued: math.MaxUint64, Waiting: math.MaxUint64, By: "anna"})})
+		Import: settle.ImportToken(batch), Queued: settle.StreamSeq{Seq: math.MaxUint64, Birth: birth}, Waiting: settle.StreamSeq{Seq: math.MaxUint64, Birth: room}, By: "anna"})})
 }
 
 // withdrawn puts intents of one import into the waiting room, and withdraws them there.
@@ -26,7 +31,7 @@ func withdrawn(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	t.Helper()
 	ms := wait(t, q, in...)
 	before := q.Ledger.Cancellations()
-	mark(q, in[0].Batch)
+	mark(t, q, in[0].Batch)
 	for _, end := range move(t, q, ms) {
 		require.Equal(t, settle.Withdrawn, end)
 	}
@@ -53,7 +58,7 @@ func covered(no, id string) settle.Intent {
 func TestR15AWorkerSettlesWhatIsCancelled(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, covered("A-1", "i1"), intent("A-2", "i2"))
-	mark(q, "b")
+	mark(t, q, "b")
 	ds := pull(t, q, 2)
 	require.Equal(t, settle.WorkCancelled, ds[0].Work)
 	require.Equal(t, settle.WorkSubmit, ds[1].Work, "another import's")
@@ -70,20 +75,28 @@ func TestR15AWorkerSettlesWhatIsCancelled(t *testing.T) {
 // A mark covers what was stored when it was made, by the intent's place in the queue, or in
 // the waiting room that it came from.
 func TestR15AMarkCoversWhatWasStored(t *testing.T) {
-	mark := settle.Cancellation{Import: "march", Queued: 7, Waiting: 70}
-	one := settle.Cancellation{OrderNo: "A-1", Queued: 7, Waiting: 70}
+	const here, there = 1, 2 // births of the two streams as the mark names them
+	at := func(seq uint64, birth int64) settle.StreamSeq { return settle.StreamSeq{Seq: seq, Birth: birth} }
+	mark := settle.Cancellation{Import: "march", Queued: at(7, here), Waiting: at(70, there)}
+	one := mark
+	one.Import, one.OrderNo = "", "A-1"
 	for _, c := range []struct {
 		importToken, orderNo   string
-		queued, waiting        uint64
+		queued, waiting        settle.StreamSeq
 		covers, coversOneOrder bool
 	}{
-		{"march", "A-1", 7, 0, true, true},
-		{"march", "A-1", 8, 0, false, false},
-		{"march", "A-1", 800, 70, true, true},
-		{"march", "A-1", 7, 71, false, false},
-		{"march", "A-2", 7, 0, true, false},
-		{"april", "A-1", 7, 0, false, true},
-		{"april", "A-2", 7, 0, false, false},
+		{"march", "A-1", at(7, here), settle.StreamSeq{}, true, true},
+		{"march", "A-1", at(8, here), settle.StreamSeq{}, false, false},
+		{"march", "A-1", at(800, here), at(70, there), true, true},
+		{"march", "A-1", at(7, here), at(71, there), false, false},
+		{"march", "A-2", at(7, here), settle.StreamSeq{}, true, false},
+		{"april", "A-1", at(7, here), settle.StreamSeq{}, false, true},
+		{"april", "A-2", at(7, here), settle.StreamSeq{}, false, false},
+		{"march", "A-1", at(7, 3), settle.StreamSeq{}, false, false},
+		{"march", "A-1", at(8, here), at(70, 3), false, false},
+		{"march", "A-1", at(7, here), at(71, 3), true, true}, // it was in the queue, whatever it came from
+		{"march", "A-1", at(7, 3), at(70, there), true, true},
+		{"march", "A-1", settle.StreamSeq{}, at(70, 3), false, false},
 	} {
 		require.Equal(t, c.covers, mark.Covers(c.importToken, c.orderNo, c.queued, c.waiting), "%+v", c)
 		require.Equal(t, c.coversOneOrder, one.Covers(c.importToken, c.orderNo, c.queued, c.waiting), "%+v", c)
@@ -93,7 +106,7 @@ func TestR15AMarkCoversWhatWasStored(t *testing.T) {
 // An older version of the marks, from a replica that lags, changes nothing.
 func TestR15MarksOnlyGrowNewer(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	mark(q, "b")
+	mark(t, q, "b")
 	version, changed := q.Ledger.CancellationsChanged()
 	q.Ledger.SetCancellations(settle.Cancellations{Version: version - 1})
 	require.Len(t, q.Ledger.Cancellations().Marks, 1)
@@ -118,7 +131,7 @@ func TestR15DoubtIsLeftToItsWorker(t *testing.T) {
 		r.End, r.History.Unsure = order.EndSubmissionBudget, true
 		settleAs(t, q, d, r)
 	}
-	mark(q, "b")
+	mark(t, q, "b")
 	for _, d := range pull(t, q, 2) {
 		require.Equal(t, settle.WorkSubmit, d.Work)
 		settleAs(t, q, d, report(order.Duplicate, d.History))
@@ -132,7 +145,7 @@ func TestR15AnUnexplainedDeliveryIsLeftToItsWorker(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, covered("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	mark(q, "b")
+	mark(t, q, "b")
 	d = again(t, d, q)
 	require.Equal(t, settle.WorkSubmit, d.Work)
 	settleAs(t, q, d, report(order.Accepted, d.History))
@@ -149,7 +162,7 @@ func TestR15AnOrderThatIsTriedAgainIsCancelled(t *testing.T) {
 	r.End, r.Delay = order.EndSubmissionBudget, time.Minute
 	s := settleAs(t, q, d, r)
 	require.Equal(t, order.NoteDelayed, s.Record.Note)
-	mark(q, "b")
+	mark(t, q, "b")
 	require.NoError(t, d.ExportAnswer().Nak()) // the broker forgets the delay
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkCancelled, d.Work)
@@ -169,7 +182,7 @@ func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
 	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s *order.Submission) *order.Report {
 		cancelled, news := s.Cancelled(s.History)
 		require.False(t, cancelled)
-		mark(q, "b")
+		mark(t, q, "b")
 		<-news
 		cancelled, _ = s.Cancelled(s.History)
 		require.True(t, cancelled)

@@ -260,5 +260,5 @@ func (wk *Worker) withdrawn(d *Delivery, h order.History) *Cancellation {
 	if len(m.Marks) == 0 || h.Unsure || wk.ledger.mutated(PostWithdrawn) {
 		return nil
 	}
-	return m.find(ImportToken(d.Intent.Batch), d.OrderNo(), d.Seq, waitedAt(d.msg))
+	return m.find(ImportToken(d.Intent.Batch), d.OrderNo(), StreamSeq{d.Seq, d.Birth}, waitedAt(d.msg))
 }

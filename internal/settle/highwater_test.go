@@ -84,14 +84,7 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
 	pull(t, a, 2)
-	js := s.JetStream(t)
-	stream, err := js.Stream(t.Context(), "ORDERS")
-	require.NoError(t, err)
-	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS"))
-	another := stream.CachedInfo().Config
-	another.Metadata = nil // says which stream it is, also after a restore
-	_, err = js.CreateStream(t.Context(), another)
-	require.NoError(t, err)
+	queuetest.Remake(t, s.Server, false, "ORDERS")
 	b := openQueue(t, s, "a")
 	publish(t, b, intent("A-3", "i3"))
 	require.False(t, pull(t, b, 1)[0].CountLost)

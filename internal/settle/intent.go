@@ -21,7 +21,7 @@ const (
 )
 
 // HeaderWaited marks an intent that came out of the waiting room. Its value is
-// the sequence that the intent had there.
+// the StreamSeq that the intent had there.
 const HeaderWaited = "Order-Waited"
 
 // Intent is an order that somebody wants created.
@@ -73,9 +73,9 @@ func IntentID(given string, seq uint64, at time.Time) string {
 // IntentID returns the name of the submission that a stored intent is.
 func (m *Message) IntentID() string { return IntentID(m.Header.Get(HeaderIntentID), m.Seq, m.Time) }
 
-// waitedAt returns the sequence that an intent had in the waiting room; 0 = it never
+// waitedAt returns the sequence that an intent had in the waiting room; zero = it never
 // waited.
-func waitedAt(m *Message) uint64 {
-	seq, _ := strconv.ParseUint(m.Header.Get(HeaderWaited), 10, 64) // a producer may have written anything
-	return seq
+func waitedAt(m *Message) (at StreamSeq) {
+	_ = at.UnmarshalText([]byte(m.Header.Get(HeaderWaited))) // a producer may have written anything
+	return at
 }

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -68,6 +69,8 @@ type withdrawing struct {
 // order.
 type WaitingGroup struct {
 	Messages []*Message
+	// Birth is that of the waiting room, as the feeder knew it before it read.
+	Birth int64
 	// Whole says that all that is stored of the subject up to the last of the messages
 	// is among them, but for what was moved. They may then leave in one purge (R13).
 	Whole bool
@@ -100,16 +103,30 @@ func (mv *Mover) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Move
 	for i, g := range waiting {
 		groups[i].whole = g.Whole
 		for _, m := range g.Messages {
-			groups[i].intents = append(groups[i].intents, mv.leaveWaiting(m))
+			groups[i].intents = append(groups[i].intents, mv.leaveWaiting(m, g.Birth))
 		}
 	}
-	err = mv.move(ctx, groups, connection)
+	if err = mv.sameRoom(ctx, waiting); err == nil {
+		err = mv.move(ctx, groups, connection)
+	}
 	for _, g := range groups {
 		for _, in := range g.intents {
 			ends = append(ends, in.end)
 		}
 	}
 	return ends, err
+}
+
+// errOtherRoom means that the sequences that were read mean other intents by now, or none.
+var errOtherRoom = errors.New("the waiting room was made again; what waits is read anew")
+
+// sameRoom returns errOtherRoom if groups were read before the waiting room was made again.
+func (mv *Mover) sameRoom(ctx context.Context, groups []WaitingGroup) error {
+	birth, err := mv.ledger.store.WaitingBirth(ctx)
+	if err == nil && slices.ContainsFunc(groups, func(g WaitingGroup) bool { return g.Birth != birth }) {
+		err = errOtherRoom
+	}
+	return err
 }
 
 // errOtherConnection means that the broker may be another run of itself, which
@@ -204,8 +221,9 @@ func (mv *Mover) publishWaiting(ctx context.Context, open []*waitingIntent, may 
 	return nil
 }
 
-// leaveWaiting returns the intent that a waiting message becomes.
-func (mv *Mover) leaveWaiting(m *Message) *waitingIntent {
+// leaveWaiting returns the intent that a message of the waiting room of this birth becomes.
+func (mv *Mover) leaveWaiting(m *Message, birth int64) *waitingIntent {
+	place := StreamSeq{m.Seq, birth}
 	in := &waitingIntent{at: m.Seq, from: m.Subject, storedAt: m.Time, orderNo: WaitingOrderNo(m), id: m.IntentID()}
 	in.msg = &Message{Subject: mv.ledger.cfg.IntentSubjects + order.Token(in.orderNo), Header: make(Header, len(m.Header)+1), Data: m.Data}
 	for name, values := range m.Header { // a live Nats-* header, such as a batch's, would act again
@@ -220,9 +238,9 @@ func (mv *Mover) leaveWaiting(m *Message) *waitingIntent {
 		in.msg.Header.Set(HeaderNotBefore, "subject at."+odd)
 	}
 	_, token, _ := SplitWaiting(strings.TrimPrefix(m.Subject, mv.ledger.cfg.WaitingSubjects))
-	in.mark = mv.ledger.cancelled.load().find(token, in.orderNo, 0, m.Seq)
+	in.mark = mv.ledger.cancelled.load().find(token, in.orderNo, StreamSeq{}, place)
 	in.msg.Header.Set(HeaderIntentID, in.id)
-	in.msg.Header.Set(HeaderWaited, strconv.FormatUint(m.Seq, 10))
+	in.msg.Header.Set(HeaderWaited, place.String())
 	return in
 }
 

@@ -40,13 +40,13 @@ func waiting(t *testing.T, q *queue.Queue) (all []*settle.Message) {
 }
 
 // whole returns messages as a feeder has them that reads from the first on.
-func whole(ms []*settle.Message) settle.WaitingGroup {
-	return settle.WaitingGroup{Messages: ms, Whole: true}
+func whole(q *queue.Queue, ms []*settle.Message) settle.WaitingGroup {
+	return settle.WaitingGroup{Messages: ms, Whole: true, Birth: q.Waiting.Birth()}
 }
 
 func move(t *testing.T, q *queue.Queue, ms []*settle.Message) []settle.Move {
 	t.Helper()
-	ends, err := q.Mover.Move(t.Context(), whole(ms))
+	ends, err := q.Mover.Move(t.Context(), whole(q, ms))
 	require.NoError(t, err)
 	return ends
 }
@@ -64,7 +64,7 @@ func moveCut(t *testing.T, q *queue.Queue, ms []*settle.Message) {
 	t.Helper()
 	store := q.Ledger.ExportStore()
 	q.Ledger.ExportSetStore(keepsWaiting{store})
-	_, err := q.Mover.Move(t.Context(), whole(ms))
+	_, err := q.Mover.Move(t.Context(), whole(q, ms))
 	require.ErrorContains(t, err, "cut off")
 	q.Ledger.ExportSetStore(store)
 }
@@ -150,7 +150,7 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 					s.Restart(t)
 					q = openQueue(t, s, "w2")
 				}
-				ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: waiting(t, q), Whole: whole})
+				ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: waiting(t, q), Whole: whole, Birth: q.Waiting.Birth()})
 				require.NoError(t, err)
 				require.Equal(t, []settle.Move{settle.MovedBefore}, ends)
 				require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, time.Minute, time.Millisecond)
@@ -174,7 +174,7 @@ func TestR13APurgeEndsBeforeWhatStays(t *testing.T) {
 	page := wait(t, q, in...)
 	removed := &removals{Store: q.Ledger.ExportStore()}
 	q.Ledger.ExportSetStore(removed)
-	ends, err := q.Mover.Move(t.Context(), whole(page))
+	ends, err := q.Mover.Move(t.Context(), whole(q, page))
 	require.NoError(t, err)
 	require.Equal(t, []settle.Move{settle.Moved, settle.Moved, settle.Moved, settle.MoveBlocked, settle.Moved}, ends)
 	require.Equal(t, []string{"up to 3", "5"}, removed.list)
@@ -184,7 +184,7 @@ func TestR13APurgeEndsBeforeWhatStays(t *testing.T) {
 	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, left))
 
 	more := wait(t, q, intent("B-1", "april:1"), intent("B-2", "april:2"))[1:]
-	_, err = q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: more})
+	_, err = q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: more, Birth: q.Waiting.Birth()})
 	require.NoError(t, err)
 	require.Len(t, waiting(t, q), 1, "a purge would have taken what was passed")
 }
@@ -272,7 +272,7 @@ func TestR13ALostAnswerIsRecognised(t *testing.T) {
 	page := wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
 	store := q.Ledger.ExportStore()
 	q.Ledger.ExportSetStore(losesAnswers{store})
-	ends, err := q.Mover.Move(t.Context(), whole(page))
+	ends, err := q.Mover.Move(t.Context(), whole(q, page))
 	require.ErrorContains(t, err, "no answer")
 	require.Equal(t, []settle.Move{settle.MoveLater, settle.MoveLater}, ends)
 	q.Ledger.ExportSetStore(store)
@@ -310,7 +310,7 @@ func TestR13ManyFeedersMoveOnce(t *testing.T) {
 		other := openQueue(t, s, fmt.Sprint("feeder-", i))
 		all.Go(func() {
 			for range 3 {
-				_, _ = other.Mover.Move(t.Context(), whole(page))
+				_, _ = other.Mover.Move(t.Context(), whole(q, page))
 			}
 		})
 	}
@@ -377,7 +377,7 @@ func TestR13AMoveAfterItsTermMovesNothing(t *testing.T) {
 	page := wait(t, q, intent("A-1", "march:1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := q.Mover.Move(ctx, whole(page))
+	_, err := q.Mover.Move(ctx, whole(q, page))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, waiting(t, q), 1)
 	c, err := q.Census.Count(t.Context())
@@ -400,7 +400,7 @@ func TestR13AMoveIntoAnotherRunOfTheBrokerMovesNothing(t *testing.T) {
 		elsewhere := &wakesElsewhere{Store: store}
 		elsewhere.times.Store(int32(asked) + 1)
 		q.Ledger.ExportSetStore(elsewhere)
-		ends, err := q.Mover.Move(t.Context(), whole(page))
+		ends, err := q.Mover.Move(t.Context(), whole(q, page))
 		require.ErrorContains(t, err, "the connection to the broker was lost during a move")
 		require.Equal(t, want, ends, "woken after question %d", asked+1)
 	}

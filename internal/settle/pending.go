@@ -20,9 +20,9 @@ type Pending struct {
 	// BodyHash is the hash of the canonical body; "" for a body that can never
 	// be sent.
 	BodyHash string
-	// WaitedAt is the sequence that the intent had in the waiting room; 0 = it never
+	// WaitedAt is the sequence that the intent had in the waiting room; zero = it never
 	// waited.
-	WaitedAt uint64
+	WaitedAt StreamSeq
 }
 
 // ReadPending reads a stored intent from its message.

@@ -77,6 +77,9 @@ type Store interface {
 	// sequence there, and no others. The subject has no wildcard.
 	PurgeWaiting(ctx context.Context, subject string, upTo uint64) error
 
+	// WaitingBirth returns the birth of the waiting room.
+	WaitingBirth(ctx context.Context) (int64, error)
+
 	// Stream returns the birth of the intents stream (order.Position), and its last sequence.
 	Stream(ctx context.Context) (birth int64, last uint64, err error)
 	// HighWaterMark and PutHighWaterMark read and write a delivered high-water

@@ -14,7 +14,7 @@ import (
 // cancels moves messages of an import that a person cancelled.
 func cancels(t *testing.T, q *queue.Queue, ms []*settle.Message) []settle.Move {
 	t.Helper()
-	mark(q, "b")
+	mark(t, q, "b")
 	return move(t, q, ms)
 }
 
@@ -129,7 +129,7 @@ func TestR13AWithdrawalThatAWorkerOvertookDecidesAgain(t *testing.T) {
 	s := &cancelStore{Store: q.Ledger.ExportStore()}
 	s.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
 		s.putRecord = nil
-		moveCut(t, w, page)
+		moveCut(t, w, waiting(t, w))
 		d = pull(t, w, 1)[0]
 		require.NoError(t, w.Worker.NoteBegun(t.Context(), d))
 		return s.PutRecord(ctx, token, r, expect)
@@ -185,7 +185,7 @@ func TestR13NothingIsWithdrawnWhileAMoveMayBeOnItsWay(t *testing.T) {
 	page := wait(t, q, covered("A-1", "march:1"))
 	store := q.Ledger.ExportStore()
 	q.Ledger.ExportSetStore(failsToPublish{store})
-	_, err := q.Mover.Move(t.Context(), whole(page))
+	_, err := q.Mover.Move(t.Context(), whole(q, page))
 	require.Error(t, err)
 	require.True(t, q.Mover.MoveUnderWay())
 	q.Ledger.ExportSetStore(store)

@@ -32,9 +32,9 @@ const (
 
 // clearance says how much of an import may be fed.
 type clearance struct {
-	rule  string    // by which it was decided
-	upTo  uint64    // in the waiting room
-	until time.Time // zero = without end
+	rule  string           // by which it was decided
+	upTo  settle.StreamSeq // in the waiting room
+	until time.Time        // zero = without end
 
 	looked time.Time // for what was stored since
 }
@@ -51,8 +51,8 @@ type approvals struct {
 	changed atomic.Bool          // more may go than when the feeder listed last
 }
 
-// upTo returns the sequence up to which an import may be fed now; 0 = none of it.
-func (a *approvals) upTo(now *books.Feeding, token string) uint64 {
+// upTo returns the sequence up to which an import may be fed now from the waiting room of a birth; 0 = none of it.
+func (a *approvals) upTo(now *books.Feeding, token string, birth int64) uint64 {
 	rule := now.Approvals.ReadRule()
 	if !rule.Imports() || token == settle.NoImport {
 		return queue.ToTheEnd
@@ -63,10 +63,10 @@ func (a *approvals) upTo(now *books.Feeding, token string) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.cleared[token]
-	if c.rule != now.Approvals.Rule || !c.until.IsZero() && !time.Now().Before(c.until) {
+	if c.rule != now.Approvals.Rule || c.upTo.Birth != birth || !c.until.IsZero() && !time.Now().Before(c.until) {
 		return 0
 	}
-	return c.upTo
+	return c.upTo.Seq
 }
 
 func (a *approvals) clear(token string, c clearance) {
@@ -130,6 +130,7 @@ func (a *approvals) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	birth := q.Waiting.Birth()
 	waits := make(map[string]bool)
 	for _, w := range list {
 		waits[w.Import] = w.Import != settle.NoImport
@@ -137,7 +138,7 @@ func (a *approvals) look(ctx context.Context) error {
 	delete(waits, settle.NoImport)
 	a.keep(waits)
 	for _, token := range slices.Sorted(maps.Keys(waits)) {
-		if err := a.decide(ctx, now, token); err != nil {
+		if err := a.decide(ctx, now, token, birth); err != nil {
 			return fmt.Errorf("import %s: %w", books.ImportName(token), err)
 		}
 	}
@@ -145,22 +146,24 @@ func (a *approvals) look(ctx context.Context) error {
 }
 
 // decide finds out how much of one import may be fed.
-func (a *approvals) decide(ctx context.Context, now *books.Feeding, token string) error {
+func (a *approvals) decide(ctx context.Context, now *books.Feeding, token string, birth int64) error {
 	given := now.Approvals.Imports[token]
 	switch {
+	case given != nil && given.UpTo.Birth != 0 && given.UpTo.Birth != birth: // it is about another waiting room
+		return a.renew(ctx, now, token, given, birth, "the waiting room was made again since the last decision about it")
 	case given != nil && given.Refused != nil:
-		return a.askAgain(ctx, now, token, given)
+		return a.askAgain(ctx, now, token, given, birth)
 	case given != nil && given.Whole() && given.Compared:
 		looked := a.of(token).looked
 		a.clear(token, clearance{now.Approvals.Rule, given.UpTo, given.Until, looked})
-		return a.askAgain(ctx, now, token, given)
+		return a.askAgain(ctx, now, token, given, birth)
 	case given != nil && given.Whole():
 		return a.compare(ctx, token, given)
 	case given != nil && given.Why != "":
 		return nil // people decide
 	}
-	if a.of(token).rule == now.Approvals.Rule {
-		if more, err := a.more(ctx, token, a.of(token).upTo); err != nil || !more {
+	if c := a.of(token); c.rule == now.Approvals.Rule && c.upTo.Birth == birth {
+		if more, err := a.more(ctx, token, c.upTo.Seq); err != nil || !more {
 			return err
 		}
 	}
@@ -247,7 +250,7 @@ func (a *approvals) ask(ctx context.Context, now *books.Feeding, token string, r
 // compare reads what was approved once more, and lets it go if it is what the logins saw.
 func (a *approvals) compare(ctx context.Context, token string, given *books.Approval) error {
 	q, batch := a.feeder.Queue, books.ImportName(token)
-	seen, err := books.Assess(ctx, q, batch, "", given.UpTo, nil)
+	seen, err := books.Assess(ctx, q, batch, "", given.UpTo.Seq, nil)
 	if err != nil {
 		return err
 	}
@@ -274,17 +277,22 @@ func (a *approvals) compare(ctx context.Context, token string, given *books.Appr
 
 // askAgain asks for an approval of what was stored after the last decision, or is left of
 // an approval that lapsed. Whoever uploaded before that decision stands for nothing of it.
-func (a *approvals) askAgain(ctx context.Context, now *books.Feeding, token string, given *books.Approval) error {
+func (a *approvals) askAgain(ctx context.Context, now *books.Feeding, token string, given *books.Approval, birth int64) error {
 	why := "its last approval lapsed"
 	if given.Refused != nil || time.Now().Before(given.Until) {
-		if more, err := a.more(ctx, token, given.UpTo); err != nil || !more {
+		if more, err := a.more(ctx, token, given.UpTo.Seq); err != nil || !more {
 			return err
 		}
 		why = "it was stored after the last decision about it"
 	}
+	return a.renew(ctx, now, token, given, birth, why)
+}
+
+// renew asks for another approval, unless something was decided meanwhile.
+func (a *approvals) renew(ctx context.Context, now *books.Feeding, token string, given *books.Approval, birth int64, why string) error {
 	return books.ChangeApprovals(ctx, a.feeder.Queue, func(all *books.Approvals) (bool, error) {
 		old := all.Imports[token]
-		if old == nil || !old.Compared && old.Refused == nil || old.Bound != given.Bound || all.Rule != now.Approvals.Rule {
+		if old == nil || old.UpTo.Birth == birth && !old.Compared && old.Refused == nil || old.Bound != given.Bound || all.Rule != now.Approvals.Rule {
 			return false, nil
 		}
 		next := &books.Approval{At: time.Now().UTC(), Why: why}

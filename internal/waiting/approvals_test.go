@@ -22,8 +22,8 @@ func rules(t *testing.T, q *queue.Queue, rule string) {
 	}))
 }
 
-// approve lets two logins approve what waits of an import, up to a sequence.
-func approve(t *testing.T, q *queue.Queue, batch string, upTo uint64) {
+// asked waits until a feeder has asked for an approval of an import.
+func asked(t *testing.T, q *queue.Queue, batch string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		f, err := books.ReadFeeding(t.Context(), q, 0)
@@ -31,6 +31,12 @@ func approve(t *testing.T, q *queue.Queue, batch string, upTo uint64) {
 		a := f.Approvals.Imports[books.ImportToken(batch)]
 		return a != nil && a.Why != ""
 	}, time.Minute, 5*time.Millisecond)
+}
+
+// approve lets two logins approve what waits of an import, up to a sequence.
+func approve(t *testing.T, q *queue.Queue, batch string, upTo uint64) {
+	t.Helper()
+	asked(t, q, batch)
 	seen, err := books.Assess(t.Context(), q, batch, "", upTo, nil)
 	require.NoError(t, err)
 	require.NoError(t, books.ChangeApprovals(t.Context(), q, func(all *books.Approvals) (bool, error) {
@@ -104,8 +110,8 @@ func TestAnUnlistedImportIsHeld(t *testing.T) {
 	publish(t, q, in...)
 	f := newFeeder(t, q, "w1")
 	list(t, f)
-	require.Zero(t, f.approvals.upTo(f.holds, books.ImportToken("march")))
-	require.Zero(t, f.approvals.upTo(f.holds, "bad\x7ftoken"))
-	require.Equal(t, uint64(queue.ToTheEnd), f.approvals.upTo(f.holds, settle.NoImport))
+	require.Zero(t, f.approvals.upTo(f.holds, books.ImportToken("march"), f.birth))
+	require.Zero(t, f.approvals.upTo(f.holds, "bad\x7ftoken", f.birth))
+	require.Equal(t, uint64(queue.ToTheEnd), f.approvals.upTo(f.holds, settle.NoImport, f.birth))
 	require.True(t, f.held(books.ImportToken("march")))
 }

@@ -26,7 +26,7 @@ func BenchmarkCancel(b *testing.B) {
 		for _, r := range q.PublishMany(b.Context(), in) {
 			require.NoError(b, r.Err)
 		}
-		last, err := q.Waiting.Last(b.Context())
+		last, err := q.Waiting.End(b.Context())
 		require.NoError(b, err)
 		q.Ledger.SetCancellations(settle.Cancellations{Version: time.Now().UnixNano(), Marks: []settle.Cancellation{{Import: "march", Waiting: last, At: time.Now()}}})
 		f := newFeeder(b, q, "w1")

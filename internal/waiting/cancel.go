@@ -53,7 +53,7 @@ func (f *Feeder) cancel(ctx context.Context) error {
 // is nothing to withdraw now.
 func (f *Feeder) cancelledOf(s *source) (upTo uint64) {
 	c := f.Queue.Ledger.Cancellations()
-	if upTo = c.CoversOf(s.Import); s.ready() == 0 || s.next > upTo {
+	if upTo = c.CoversOf(s.Import, f.birth); s.ready() == 0 || s.next > upTo {
 		return 0
 	}
 	return upTo
@@ -72,6 +72,7 @@ func (f *Feeder) cancelSome(ctx context.Context, s *source) error {
 	if len(g.Messages) == 0 {
 		return nil
 	}
+	g.Birth = f.birth
 	ends, err := f.Queue.Mover.Move(ctx, g)
 	f.after([]settle.WaitingGroup{g}, ends)
 	if err == nil && slices.Contains(ends, settle.MoveLater) {
@@ -88,7 +89,7 @@ func (f *Feeder) cancelFound(ctx context.Context) error {
 	c := f.Queue.Ledger.Cancellations()
 	for i := range c.Marks {
 		for _, seq := range c.Marks[i].Found {
-			if c.Marks[i].Moved > 0 || !f.lease.held() {
+			if m := &c.Marks[i]; m.Moved.Birth != 0 || m.Waiting.Birth != f.birth || !f.lease.held() {
 				break
 			}
 			m, err := f.Queue.Store().WaitingAt(ctx, seq)
@@ -98,8 +99,9 @@ func (f *Feeder) cancelFound(ctx context.Context) error {
 			if m == nil || settle.WaitingOrderNo(m) != c.Marks[i].OrderNo {
 				continue
 			}
-			ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{m}})
-			f.after([]settle.WaitingGroup{{Messages: []*settle.Message{m}}}, ends)
+			g := settle.WaitingGroup{Messages: []*settle.Message{m}, Birth: f.birth}
+			ends, err := f.Queue.Mover.Move(ctx, g)
+			f.after([]settle.WaitingGroup{g}, ends)
 			if err != nil {
 				return err
 			}
@@ -115,7 +117,7 @@ func (f *Feeder) cancelledTimed(ctx context.Context) (list []queue.Waiting, err 
 	seen := make(map[string]bool)
 	for i := range c.Marks {
 		m := &c.Marks[i]
-		if m.OrderNo != "" || m.Moved > 0 || seen[m.Import] {
+		if m.OrderNo != "" || m.Moved.Birth != 0 || seen[m.Import] {
 			continue
 		}
 		seen[m.Import] = true

@@ -37,6 +37,7 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 			}
 			got, err := s.take(ctx, f.Queue, min(share, s.ready()))
 			got = f.approved(s, got)
+			got.Birth = f.birth
 			if errs = append(errs, err); len(got.Messages) > 0 {
 				groups, share = append(groups, got), share-len(got.Messages)
 			}

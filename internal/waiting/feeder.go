@@ -64,6 +64,7 @@ type Feeder struct {
 	leads    atomic.Bool // this worker held the lease when it last looked
 
 	sources map[string]*source // by subject
+	birth   int64              // of the waiting room, whose sequences the sources name
 	listed  time.Time
 	summed  time.Time
 	swept   time.Time

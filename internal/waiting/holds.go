@@ -57,7 +57,7 @@ func (f *Feeder) readyOf(s *source) int {
 	if f.holds.Held(s.Import) || s.At.After(f.listed) || f.cancelledOf(s) > 0 {
 		return 0
 	}
-	upTo := f.approvals.upTo(f.holds, s.Import)
+	upTo := f.approvals.upTo(f.holds, s.Import, f.birth)
 	if upTo != s.upTo { // begin at the first intents
 		s.upTo, s.next, s.stuck, s.again = upTo, 0, 0, time.Time{}
 	}
@@ -74,12 +74,12 @@ func (f *Feeder) readyOf(s *source) int {
 // held reports whether nothing of an import is fed, by its token: a person paused it, or it
 // lacks an approval.
 func (f *Feeder) held(token string) bool {
-	return f.holds.Held(token) || f.approvals.upTo(f.holds, token) == 0
+	return f.holds.Held(token) || f.approvals.upTo(f.holds, token, f.birth) == 0
 }
 
 // approved leaves out of what was read of a source what was not approved.
 func (f *Feeder) approved(s *source, g settle.WaitingGroup) settle.WaitingGroup {
-	upTo := f.approvals.upTo(f.holds, s.Import)
+	upTo := f.approvals.upTo(f.holds, s.Import, f.birth)
 	if i := slices.IndexFunc(g.Messages, func(m *settle.Message) bool { return m.Seq > upTo }); i >= 0 {
 		s.next, g.Messages = g.Messages[i].Seq, g.Messages[:i]
 	}

@@ -36,6 +36,10 @@ func (f *Feeder) list(ctx context.Context) error {
 			return err
 		}
 	}
+	if birth := f.Queue.Waiting.Birth(); birth != f.birth { // it was made again: begin at its first intents
+		clear(f.sources)
+		f.birth, f.unlisted = birth, unlisted{}
+	}
 	f.adopt(list, now)
 	f.listed, f.drained = now, total == 0
 	if now.Sub(f.summed) < sumEvery {

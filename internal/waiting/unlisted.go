@@ -34,7 +34,7 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	}
 	u.next = next
 	found = slices.DeleteFunc(found, func(m *settle.Message) bool {
-		lacks := f.approvals.upTo(f.holds, f.Queue.Waiting.Import(m)) == 0
+		lacks := f.approvals.upTo(f.holds, f.Queue.Waiting.Import(m), f.birth) == 0
 		if lacks {
 			u.next = min(u.next, m.Seq)
 		}
@@ -49,7 +49,7 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, f.lease.until)
 	defer cancel()
-	ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: found})
+	ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: found, Birth: f.birth})
 	moved := 0
 	for i, end := range ends {
 		if end.Leaves() {

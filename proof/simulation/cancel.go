@@ -23,11 +23,11 @@ func (w *world) cancel(h *host, no string) {
 
 // cancel stores a mark that covers what is stored of an order_no now.
 func (b *broker) cancel(no string) {
-	m := settle.Cancellation{OrderNo: no, Queued: b.seq, Waiting: b.waiting.seq, By: anna.Name, At: b.w.e.now()}
+	m := settle.Cancellation{OrderNo: no, Queued: settle.StreamSeq{Seq: b.seq, Birth: birth}, Waiting: settle.StreamSeq{Seq: b.waiting.seq, Birth: birth}, By: anna.Name, At: b.w.e.now()}
 	b.cancelled.Marks = append(slices.Clone(b.cancelled.Marks), m)
 	b.cancelled.Version++
-	b.w.witness.tell(oracle.Event{Kind: oracle.Marked, OrderNo: no, Seq: m.Queued, Waited: m.Waiting, Count: uint64(b.cancelled.Version)})
-	b.w.e.trace.say(b.w.e, "broker", "mark", no, "up to %d, and %d in the waiting room", m.Queued, m.Waiting)
+	b.w.witness.tell(oracle.Event{Kind: oracle.Marked, OrderNo: no, Seq: m.Queued.Seq, Waited: m.Waiting.Seq, Count: uint64(b.cancelled.Version)})
+	b.w.e.trace.say(b.w.e, "broker", "mark", no, "up to %d, and %d in the waiting room", m.Queued.Seq, m.Waiting.Seq)
 	for _, h := range b.w.hosts {
 		h.hear()
 	}
@@ -55,6 +55,6 @@ func (h *host) hear() {
 // have ended, and takes over when its predecessor's have.
 func (b *broker) fresh(m *settle.Message) bool {
 	return slices.ContainsFunc(b.cancelled.Marks, func(c settle.Cancellation) bool {
-		return c.OrderNo == settle.WaitingOrderNo(m) && m.Seq <= c.Waiting && b.w.e.now().Sub(c.At) < feederTerm+settle.RequestTimeout
+		return c.OrderNo == settle.WaitingOrderNo(m) && m.Seq <= c.Waiting.Seq && b.w.e.now().Sub(c.At) < feederTerm+settle.RequestTimeout
 	})
 }

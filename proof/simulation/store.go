@@ -300,11 +300,17 @@ func (s store) DeleteIntent(_ context.Context, seq uint64) error {
 	return s.write(inIntents, StepTrim, func() { s.w.broker.remove(seq) })
 }
 
-func (s store) Stream(context.Context) (birth int64, last uint64, err error) {
+// birth is that of every stream.
+var birth = epoch.UnixNano()
+
+func (s store) Stream(context.Context) (_ int64, last uint64, err error) {
 	s.at(StepMark)
 	err = s.h.request(func() { last = s.w.broker.seq })
-	return epoch.UnixNano(), last, err
+	return birth, last, err
 }
+
+// WaitingBirth makes no request: no stream is made again in a schedule.
+func (store) WaitingBirth(context.Context) (int64, error) { return birth, nil }
 
 // HighWaterMark returns at once for a key that was never written.
 func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {

@@ -108,7 +108,7 @@ func (f *feeder) take(n int, whole bool) (g settle.WaitingGroup, err error) {
 		room, skipped := f.w.broker.waiting, make(map[string]bool)
 		known := f.w.broker.cancelled // a feeder knows the marks as of what it reads
 		f.notice(func() { f.q.Ledger.SetCancellations(known) })
-		g.Whole = whole
+		g.Whole, g.Birth = whole, birth
 		for _, seq := range sortedKeys(room.intents) {
 			m := room.intents[seq]
 			held := f.w.broker.fresh(m)

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"strconv"
 	"time"
 
 	"orderpost/internal/order"
@@ -52,7 +51,9 @@ func (v *witness) tell(e oracle.Event) {
 func (v *witness) stored(in *intent) {
 	e := about(oracle.Stored, in.orderNo, in.id, in.msg)
 	if place := in.msg.Header.Get(settle.HeaderWaited); place != "" {
-		e.Waited, _ = strconv.ParseUint(place, 10, 64)
+		var at settle.StreamSeq
+		_ = at.UnmarshalText([]byte(place))
+		e.Waited = at.Seq
 		e.Paused = v.paused
 	}
 	v.tell(e)

@@ -68,14 +68,14 @@ func move(ctx context.Context, q *queue.Queue, cancelled settle.Cancellations) {
 	}
 	for _, w := range list {
 		page, _, err := q.Waiting.Page(ctx, w.Subject, 0, w.Count)
-		if err == nil && cancelled.CoversOf(w.Import) > 0 {
-			_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: page, Whole: true})
+		if err == nil && cancelled.CoversOf(w.Import, q.Waiting.Birth()) > 0 {
+			_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: page, Whole: true, Birth: q.Waiting.Birth()})
 		}
 	}
 	for _, m := range cancelled.Marks {
 		for _, seq := range m.Found {
 			if in, err := q.Store().WaitingAt(ctx, seq); err == nil && in != nil {
-				_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{in}})
+				_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{in}, Birth: q.Waiting.Birth()})
 			}
 		}
 	}

@@ -60,6 +60,24 @@ func (b *Broker) JetStream(t testing.TB) jetstream.JetStream {
 	return js
 }
 
+// Remake deletes streams with all they hold and makes them again, with another birth, or restored: with that of the
+// former one, as from a backup. Open a queue afterwards, because the workers' consumer is gone, too.
+func Remake(t testing.TB, s *embedded.Server, restored bool, streams ...string) {
+	t.Helper()
+	js := (&Broker{Server: s}).JetStream(t)
+	for _, name := range streams {
+		stream, err := js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		require.NoError(t, js.DeleteStream(t.Context(), name))
+		again := stream.CachedInfo().Config
+		if !restored {
+			again.Metadata = nil // says which stream it is
+		}
+		_, err = js.CreateStream(t.Context(), again)
+		require.NoError(t, err)
+	}
+}
+
 // Config returns the settings of a worker that knows of no other.
 func (b *Broker) Config(name string) queue.Config {
 	cfg := queue.DefaultConfig()
