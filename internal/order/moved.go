@@ -1,37 +1,62 @@
 package order
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // maxMoved bounds Record.Moved.
 const maxMoved = 10
 
-// Knows reports whether the intent with this ID was in the intents stream before,
-// as far as the record tells (R13): the record is about it, refused it, or
-// replaced its record. It is false for nil.
-func (r *Record) Knows(intentID string) bool {
-	return r != nil && (r.IntentID == intentID || r.ConflictOf(intentID) != nil || slices.Contains(r.Moved, intentID))
+// shownHash is how many characters of a body's hash BodyID has: enough that nobody makes another body with them.
+const shownHash = 16
+
+// BodyID names an intent by its ID together with its body, because a producer may use an ID that is not its
+// own: ID@HASH, with the first 16 characters of the body's hash.
+func BodyID(intentID, bodyHash string) string {
+	return intentID + "@" + bodyHash[:min(len(bodyHash), shownHash)]
 }
 
-// OtherBody reports whether the record tells that the intent with this ID had another body. An ID
-// proves nothing by itself: a producer may use one that is not its own.
+// Knows reports whether the intent with this ID and this body was in the intents stream before,
+// as far as the record tells (R13): the record is about it, refused it, or
+// replaced its record. It is false for nil.
+func (r *Record) Knows(intentID, bodyHash string) bool {
+	return r != nil && ((r.IntentID == intentID || r.ConflictOf(intentID) != nil) && r.bodyOf(intentID) == bodyHash ||
+		slices.Contains(r.Moved, BodyID(intentID, bodyHash)))
+}
+
+// OtherBody reports whether the record tells that the intent with this ID had another body, and not that one of
+// this ID and this body was moved, too.
 func (r *Record) OtherBody(intentID, bodyHash string) bool {
 	switch {
-	case r == nil:
+	case r == nil || slices.Contains(r.Moved, BodyID(intentID, bodyHash)):
 		return false
-	case r.listed(intentID) != nil:
-		return r.listed(intentID).BodyHash != bodyHash
+	case r.IntentID == intentID || r.listed(intentID) != nil:
+		return r.bodyOf(intentID) != bodyHash
 	default:
-		return r.IntentID == intentID && r.BodyHash != bodyHash
+		return slices.ContainsFunc(r.Moved, func(id string) bool {
+			hash, found := strings.CutPrefix(id, intentID+"@")
+			return found && !strings.Contains(hash, "@")
+		})
 	}
+}
+
+// bodyOf returns the body hash of the intent with this ID, which the record is about or lists.
+func (r *Record) bodyOf(intentID string) string {
+	if c := r.listed(intentID); c != nil {
+		return c.BodyHash
+	}
+	return r.BodyHash
 }
 
 // movedBefore returns Record.Moved for the record that replaces cur. Without it, a
 // feeder that was cut off between the publish and the removal could not tell, once
 // another intent followed, that its intent was settled.
 func movedBefore(cur, next *Record) []string {
-	if !cur.Waited || cur.IntentID == next.IntentID || slices.Contains(cur.Moved, cur.IntentID) {
+	id := BodyID(cur.IntentID, cur.bodyOf(cur.IntentID))
+	if !cur.Waited || cur.IntentID == next.IntentID || slices.Contains(cur.Moved, id) {
 		return cur.Moved
 	}
-	moved := append(slices.Clone(cur.Moved), cur.IntentID)
+	moved := append(slices.Clone(cur.Moved), id)
 	return moved[max(0, len(moved)-maxMoved):]
 }

@@ -18,10 +18,10 @@ func TestR13ARecordRemembersMovedIntents(t *testing.T) {
 			if after == nil {
 				after = &cur
 			}
-			require.True(t, after.Knows("i1"), "%s", explainPair(&cur, &mine, after))
+			require.True(t, after.Knows("i1", ""), "%s", explainPair(&cur, &mine, after))
 		}
 	}
-	require.False(t, (*Record)(nil).Knows("i1"))
+	require.False(t, (*Record)(nil).Knows("i1", ""))
 }
 
 func TestARecordRemembersTheLastMovedIntents(t *testing.T) {
@@ -33,6 +33,41 @@ func TestARecordRemembersTheLastMovedIntents(t *testing.T) {
 		cur = Merge(cur, &next)
 	}
 	require.Len(t, cur.Moved, maxMoved)
-	require.True(t, cur.Knows("i14") && cur.Knows("i5"))
-	require.False(t, cur.Knows("i4"))
+	require.True(t, cur.Knows("i14", "") && cur.Knows("i5", ""))
+	require.False(t, cur.Knows("i4", ""))
+}
+
+// R13: a record that is about another intent by now still tells which body an earlier one had.
+func TestR13AMovedIDProvesNothingWithoutTheBody(t *testing.T) {
+	const a, b = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: a, Waited: true, Position: storedAt(epoch)}
+	cur.SetOutcome(OutcomeRejected)
+	next := Record{OrderNo: "A-1", IntentID: "i2", BodyHash: b, Position: storedAt(epoch.Add(time.Second))}
+	next.SetOutcome(OutcomeRejected)
+	cur = Merge(cur, &next)
+	require.Equal(t, []string{"i1@aaaaaaaaaaaaaaaa"}, cur.Moved)
+	for _, c := range []struct {
+		id, body     string
+		known, other bool
+	}{
+		{"i1", a, true, false}, {"i1", b, false, true}, {"i1", "", false, true},
+		{"i2", b, true, false}, {"i2", a, false, true},
+		{"i3", a, false, false}, {"i", a, false, false}, {"i1@aaaaaaaaaaaaaaaa", a, false, false}, {"", a, false, false},
+	} {
+		require.Equal(t, []bool{c.known, c.other}, []bool{cur.Knows(c.id, c.body), cur.OtherBody(c.id, c.body)}, "%+v", c)
+	}
+	cur.Moved = append(cur.Moved, BodyID("i1", b))
+	require.True(t, cur.Knows("i1", a) && cur.Knows("i1", b), "both were moved")
+	cur.Moved = []string{BodyID("i1@x", a)}
+	require.False(t, cur.OtherBody("i1", b), "another ID")
+}
+
+// The body of an intent that was only refused is the one that the record lists.
+func TestR13AMovedIntentThatWasSetAsideHasItsOwnBody(t *testing.T) {
+	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "of another intent", Waited: true, Position: storedAt(epoch)}
+	cur.SetOutcome(OutcomeUnknown)
+	cur.Conflicts = []Conflict{{IntentID: "i1", BodyHash: "its own body's hash"}}
+	next := Record{OrderNo: "A-1", IntentID: "i2", Position: storedAt(epoch.Add(time.Second))}
+	next.SetOutcome(OutcomeAccepted)
+	require.Equal(t, []string{BodyID("i1", "its own body's hash")}, Merge(cur, &next).Moved)
 }

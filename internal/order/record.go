@@ -146,7 +146,7 @@ type Record struct {
 	// reached the intents stream. Settled does not count it.
 	Unqueued bool `json:"unqueued,omitempty"`
 	// Moved lists earlier intents of the order_no that came out of the waiting
-	// room and that this record is no longer about, oldest first, at most 10.
+	// room and that this record is no longer about, as BodyID names them, oldest first, at most 10.
 	Moved []string `json:"moved,omitempty"`
 	// Settled counts the intents of this order_no that have an outcome, this one
 	// included (R11).

@@ -1,10 +1,12 @@
 package settle_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
@@ -78,4 +80,55 @@ func TestAStreamSequenceIsAText(t *testing.T) {
 	}
 	var back settle.StreamSeq
 	require.EqualError(t, back.UnmarshalText([]byte("7")), `"7" is not SEQ@BIRTH: strconv.ParseInt: parsing "": invalid syntax`)
+}
+
+// R13: an ID that the record lists among those that were moved proves nothing without the body. The intent is moved
+// under an ID of its own, once.
+func TestR13AMovedIDWithAnotherBodyIsAnotherIntent(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	settles := func() {
+		t.Helper()
+		d := pull(t, q, 1)[0]
+		require.Equal(t, settle.WorkSubmit, d.Work)
+		settleAs(t, q, d, report(order.Rejected, d.History))
+		requireDrained(t, q)
+	}
+	first := wait(t, q, intent("A-1", "i1"))
+	require.Equal(t, []settle.Move{settle.Moved}, move(t, q, first))
+	settles()
+	publish(t, q, correction("i2"))
+	settles()
+	require.Len(t, lookup(t, q, "A-1").Moved, 1)
+
+	queuetest.Remake(t, s.Server, false, "ORDERS_WAITING") // it does not know the IDs that it had
+	other := correction("i1")
+	other.Body = []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`)
+	ms := wait(t, q, other)
+	require.Equal(t, []settle.Move{settle.Moved}, move(t, q, ms))
+	settles()
+	require.Equal(t, hashOf(t, other.Body), lookup(t, q, "A-1").BodyHash)
+	publish(t, q, correction("i3"))
+	settles()
+	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, ms), "by a feeder that was cut off before the removal")
+	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, first))
+	requireBalanced(t, q)
+}
+
+// The longest ID that a record can carry leaves no room for the body.
+func TestR13AnIDOfItsOwnOfTheLongestID(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	id := strings.Repeat("i", 1024)
+	ms := wait(t, q, intent("A-1", id))
+	forged := correction(id)
+	publish(t, q, forged)
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	moveCut(t, q, ms)
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, ms))
 }

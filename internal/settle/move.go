@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -48,6 +47,7 @@ type waitingIntent struct {
 	from    string // its subject there
 	orderNo string
 	id      string
+	hash    *string // of the body, once something asked for it
 	// ahead is how far its own time is ahead. A producer may name a time in the header
 	// alone.
 	ahead time.Duration
@@ -165,7 +165,7 @@ func (mv *Mover) move(ctx context.Context, groups []waitingGroup, connection lin
 			open = append(open, in)
 		case words[i].Unreadable != nil:
 			in.end = MoveBlocked
-		case words[i].Record.Knows(in.id):
+		case words[i].Record != nil && words[i].Record.Knows(in.id, in.bodyHash()):
 			in.end = MovedBefore
 		default:
 			open = append(open, in)
@@ -248,18 +248,31 @@ func (mv *Mover) leaveWaiting(m *Message, birth int64) *waitingIntent {
 // producer used the ID of somebody else's intent, and came first. The worker judges both (R6). The
 // new ID is the same for each feeder.
 func (in *waitingIntent) ownID(r *order.Record) {
-	if r.Knows(in.other()) || r.Knows(in.id) && r.OtherBody(in.id, bodyHashOf(in.msg.Data)) {
+	if r == nil {
+		return
+	}
+	if r.Knows(in.other(), in.bodyHash()) || r.OtherBody(in.id, in.bodyHash()) {
 		in.id = in.other()
 		in.msg.Header.Set(HeaderIntentID, in.id)
 	}
 }
 
+// bodyHash returns the hash of the body; "" = it can never be sent.
+func (in *waitingIntent) bodyHash() string {
+	if in.hash == nil {
+		in.hash = new(bodyHashOf(in.msg.Data))
+	}
+	return *in.hash
+}
+
 // other returns the ID under which the intent is moved if its own is another body's.
-func (in *waitingIntent) other() string { return in.id + "@" + strconv.FormatUint(in.at, 10) }
+func (in *waitingIntent) other() string {
+	return IntentID(order.BodyID(in.id, in.bodyHash()), 0, time.Time{})
+}
 
 // isStoredAs reports whether a stored intent (nil = none) is this one.
 func (in *waitingIntent) isStoredAs(m *Message) bool {
-	return m != nil && (m.IntentID() == in.id || m.IntentID() == in.other()) && bodyHashOf(m.Data) == bodyHashOf(in.msg.Data)
+	return m != nil && (m.IntentID() == in.id || m.IntentID() == in.other()) && bodyHashOf(m.Data) == in.bodyHash()
 }
 
 // namedTime returns the time in the header of a waiting message; most have none.

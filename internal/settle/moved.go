@@ -50,7 +50,7 @@ func (mv *Mover) knownBefore(ctx context.Context, in *waitingIntent, seq uint64)
 		return MoveBlocked, nil
 	case err != nil:
 		return MoveLater, err
-	case entry.Record.Knows(in.id) && !entry.Record.OtherBody(in.id, bodyHashOf(in.msg.Data)):
+	case entry.Record.Knows(in.id, in.bodyHash()):
 		return MovedBefore, nil
 	default:
 		return MoveBlocked, nil

@@ -149,7 +149,7 @@ func (pr *Producer) findWaiting(ctx context.Context, in Intent, seq uint64) erro
 	if errors.Is(err, ErrUnreadable) {
 		return nil // a record exists
 	}
-	if err == nil && (!entry.Record.Knows(in.ID) || entry.Record.OtherBody(in.ID, bodyHashOf(in.Body))) {
+	if err == nil && !entry.Record.Knows(in.ID, bodyHashOf(in.Body)) {
 		err = swallowed
 	}
 	return err

@@ -39,7 +39,7 @@ func (mv *Mover) withdraw(ctx context.Context, cancelled []*withdrawing, may fun
 		case errors.Is(err, errWritten): // it may have been moved; the next move decides
 		case err != nil:
 			return fmt.Errorf("order %s: %w", in.orderNo, err)
-		case stored.Knows(in.id):
+		case stored.Knows(in.id, in.bodyHash()):
 			in.end = Withdrawn
 		}
 		return nil
@@ -65,7 +65,7 @@ func (mv *Mover) withdrawable(ctx context.Context, cancelled []*withdrawing) (op
 		switch {
 		case in.last.Unreadable != nil:
 			in.end = MoveBlocked
-		case last.Knows(in.id), in.isStoredAs(queued[i]):
+		case last.Knows(in.id, in.bodyHash()), in.isStoredAs(queued[i]):
 			in.end = MovedBefore
 		case queued[i] != nil, last != nil && last.Outcome() == order.OutcomeNone:
 			in.end = MoveBlocked
@@ -94,7 +94,7 @@ func (mv *Mover) writeWithdrawn(ctx context.Context, w *withdrawing, birth int64
 			rec.Seq = before.Seq
 		}
 	}
-	rec.BodyHash = bodyHashOf(w.msg.Data)
+	rec.BodyHash = w.bodyHash()
 	rec.SetOutcome(order.OutcomeCancelled)
 	stored, err := mv.ledger.writeOver(ctx, FileToken(order.Token(w.orderNo)), w.last.entry(), &rec)
 	return stored.Record, err

@@ -57,7 +57,7 @@ func TestR13EachSubmissionIsWithdrawnOnce(t *testing.T) {
 	require.Zero(t, rec.Settled)
 	require.True(t, rec.Unqueued)
 	for _, id := range []string{"march:1", "april:1"} {
-		require.True(t, rec.Knows(id), "%s: a copy that comes later is recognised", id)
+		require.True(t, rec.Knows(id, hashOf(t, body("A-1"))), "%s: a copy that comes later is recognised", id)
 	}
 	requireBalanced(t, q)
 }
@@ -76,7 +76,7 @@ func TestR13WhatWaitsBehindAnotherSubmissionIsLeft(t *testing.T) {
 			require.Equal(t, []settle.Move{settle.Withdrawn}, move(t, q, page))
 			rec := lookup(t, q, "A-1")
 			require.Equal(t, 1, rec.Settled)
-			require.True(t, rec.Knows("march:1"))
+			require.True(t, rec.Knows("march:1", hashOf(t, body("A-1"))))
 			if name == "accepted" {
 				require.Equal(t, order.OutcomeAccepted, rec.Outcome())
 			} else {

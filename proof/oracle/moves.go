@@ -2,14 +2,16 @@ package oracle
 
 import (
 	"slices"
-	"strconv"
 	"strings"
+
+	"orderpost/internal/order"
 )
 
 // place is an intent in the waiting room.
 type place struct {
 	course *course
 	intent string
+	body   string // its hash
 	line   int
 }
 
@@ -19,7 +21,7 @@ func (o *Oracle) waited(e *Event) {
 	c.known, c.must = true, true
 	c.given(e.Intent)
 	o.keep(c, e)
-	o.waiting[e.Seq] = &place{c, e.Intent, e.Line}
+	o.waiting[e.Seq] = &place{c, e.Intent, e.Body, e.Line}
 }
 
 // left checks an intent that leaves the waiting room: the queue has or had it, or a
@@ -30,7 +32,9 @@ func (o *Oracle) left(e *Event) {
 		return
 	}
 	delete(o.waiting, e.Seq)
-	withdrawn := slices.ContainsFunc(p.course.records, func(r observed) bool { return r.rec.Knows(p.intent) })
+	withdrawn := slices.ContainsFunc(p.course.records, func(r observed) bool {
+		return r.rec.Knows(p.intent, p.body) || r.rec.Knows(order.BodyID(p.intent, p.body), p.body)
+	})
 	if p.course.queued[p.intent] == 0 && !withdrawn {
 		o.find(Moved, p.course.orderNo, []int{p.line}, "%s removes %s from the waiting room, and it was never in the queue", e.Process, p.intent)
 	}
@@ -50,7 +54,7 @@ func (o *Oracle) checkMoved(c *course, e *Event) {
 	if c.queued == nil {
 		c.queued = make(map[string]int)
 	}
-	given := strings.TrimSuffix(e.Intent, "@"+strconv.FormatUint(e.Waited, 10))
+	given := strings.TrimSuffix(e.Intent, order.BodyID("", e.Body))
 	if given != e.Intent && !slices.ContainsFunc(c.copies, func(s submission) bool { return s.queued && s.id == given && s.body != e.Body }) {
 		o.find(Moved, c.orderNo, nil, "%s is moved under another ID than its own, and no other body had that one", e.Intent)
 	}
