@@ -26,8 +26,8 @@ const (
 	detailLimit    = "limit" // of a limit, or how many letters are replayed at most
 	detailRate     = "rate"
 	detailLetter   = "letter" // the act is about one letter, by its sequence
-	detailSeen     = "seen"   // the sequence of the record that the person looked into
-	// detailKnew is the sequence of the newest result, or the revision of the limit, when
+	detailSeen     = "seen"   // the write id of the record that the person looked into
+	// detailKnew is the newest result (settle.StreamSeq), or the revision of the limit, when
 	// it was asked for. An order or a limit that changed since is left alone.
 	detailKnew = "as_of"
 )
@@ -138,22 +138,20 @@ func bind(ctx context.Context, q *queue.Queue, about journal.About) (journal.Abo
 	for name, value := range about.Details {
 		details[name] = value
 	}
-	var knew uint64
 	if about.Kind == journal.Limit {
 		now, err := fleet.New(q).Read(ctx)
 		if err != nil {
 			return about, err
 		}
-		knew = now.LimitRevision()
+		details[detailKnew] = strconv.FormatUint(now.LimitRevision(), 10)
 		details["limit_before"] = strconv.FormatFloat(now.LimitPerSecond(), 'g', -1, 64)
 	} else {
 		state, err := q.Results().State(ctx)
 		if err != nil {
 			return about, err
 		}
-		knew = state.LastSeq
+		details[detailKnew] = state.End().String()
 	}
-	details[detailKnew] = strconv.FormatUint(knew, 10)
 	about.Details = details
 	return about, holdable(about)
 }

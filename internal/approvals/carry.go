@@ -57,7 +57,7 @@ type Deed struct {
 
 // DeedOf reads what an act on dead letters is to do. who is recorded with it.
 func DeedOf(q *queue.Queue, about journal.About, who settle.Person) (d Deed, err error) {
-	if who.Knew, err = strconv.ParseUint(about.Details[detailKnew], 10, 64); err != nil {
+	if err = who.Knew.UnmarshalText([]byte(about.Details[detailKnew])); err != nil {
 		return d, fmt.Errorf("it is not bound to what was known: %w", err)
 	}
 	o := settle.ReplayOptions{ResubmitUnknown: about.Details[detailUnknown] != "", Person: who}
@@ -266,7 +266,13 @@ func (c *Carrier) carry(ctx context.Context, id string, a *books.Approval, rule 
 // do carries an act out. err means that it may be tried again.
 func (c *Carrier) do(ctx context.Context, item *journal.Item, a *books.Approval) (r journal.Result, err error) {
 	who := settle.Person{Name: item.Actor.Name + ", approved by " + approvers(a), Note: item.Note}
+	if item.Kind != journal.Limit {
+		if err = who.Knew.UnmarshalText([]byte(item.Details[detailKnew])); err == nil {
+			err = c.Queue.Ledger.StillResults(ctx, who)
+		}
+	}
 	switch {
+	case err != nil:
 	case item.Kind == journal.Limit:
 		err = c.limit(ctx, item, who)
 	case IsOne(item.About):
@@ -334,16 +340,7 @@ func (c *Carrier) resolve(ctx context.Context, item *journal.Item, who settle.Pe
 	if err != nil {
 		return err
 	}
-	if who.Knew, err = strconv.ParseUint(item.Details[detailKnew], 10, 64); err != nil {
-		return err
-	}
-	seen := uint64(0)
-	if text := item.Details[detailSeen]; text != "" {
-		if seen, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return err
-		}
-	}
-	_, err = c.Queue.Operator.Resolve(ctx, item.OrderNo, seen, as, who)
+	_, err = c.Queue.Operator.Resolve(ctx, item.OrderNo, item.Details[detailSeen], as, who)
 	return err
 }
 

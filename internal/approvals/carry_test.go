@@ -199,7 +199,7 @@ func TestAnActThatACommandAsksFor(t *testing.T) {
 func TestAnActLeavesAloneWhatChanged(t *testing.T) {
 	r := newActRig(t, "A-1", "A-2", "A-3")
 	id := r.asks(r.aboutLetters(journal.Replay, map[string]string{"resubmit-unknown": "true"}, map[string][]string{"batch": {"march"}}), login("anna"))
-	_, err := r.q.Operator.Resolve(t.Context(), "A-2", 0, order.OutcomeAccepted, settle.Person{Name: "carol"}) // the API's operator called
+	_, err := r.q.Operator.Resolve(t.Context(), "A-2", "", order.OutcomeAccepted, settle.Person{Name: "carol"}) // the API's operator called
 	require.NoError(t, err)
 	// A-3 is in doubt about one more attempt than when anna asked.
 	in := settle.Intent{OrderNo: "A-3", Body: []byte(`{"order_no":"A-3","timeout":60}`), ID: "again"}
@@ -222,7 +222,7 @@ func TestAnActLeavesAloneWhatChanged(t *testing.T) {
 	require.Empty(t, r.waiting())
 
 	settledMeanwhile := r.asks(journal.About{Kind: journal.Resolve, OrderNo: "A-4", Details: map[string]string{"as": "rejected"}}, login("anna"))
-	_, err = r.q.Operator.Resolve(t.Context(), "A-4", 0, order.OutcomeAccepted, settle.Person{Name: "carol"})
+	_, err = r.q.Operator.Resolve(t.Context(), "A-4", "", order.OutcomeAccepted, settle.Person{Name: "carol"})
 	require.NoError(t, err)
 	_, err = r.approvesAct(settledMeanwhile, login("bob"))
 	require.NoError(t, err)

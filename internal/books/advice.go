@@ -36,8 +36,8 @@ func (f Found) Advice(name string) []Step {
 func (f Found) advice(name string) []Step {
 	no, exact := ShellWord(name), ShellWord(Exactly(name))
 	resolve := "orderpost deadletter resolve " + no
-	if f.Seq > 0 {
-		resolve += fmt.Sprintf(" --seen %d", f.Seq)
+	if f.Record != nil && f.Record.WriteID != "" {
+		resolve += " --seen " + ShellWord(f.Record.WriteID)
 	}
 	replay := Step{Command: "orderpost deadletter replay --order-no " + exact}
 	drop := Step{Command: "orderpost deadletter drop --order-no " + exact}

@@ -2,6 +2,7 @@ package books
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"orderpost/internal/order"
@@ -25,6 +26,10 @@ func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter,
 	if err != nil {
 		return nil, err
 	}
+	remade, err := areRemade(ctx, q, o.Person)
+	if err != nil {
+		return nil, err
+	}
 	ends := make([]settle.Replay, len(letters))
 	for i, l := range letters {
 		var entry settle.Entry
@@ -38,7 +43,9 @@ func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter,
 				return nil, err
 			}
 		}
-		ends[i] = q.Operator.JudgeReplay(l, pending[i], entry, o)
+		if ends[i] = q.Operator.JudgeReplay(l, pending[i], entry, o); remade {
+			ends[i] = settle.ReplayGone
+		}
 	}
 	return ends, nil
 }
@@ -60,11 +67,26 @@ func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter
 	if err != nil {
 		return nil, err
 	}
+	remade, err := areRemade(ctx, q, who)
+	if err != nil {
+		return nil, err
+	}
 	ends := make([]error, len(letters))
 	for i, l := range letters {
-		ends[i] = mayResolve(l, pending[i], records[i], who)
+		if ends[i] = mayResolve(l, pending[i], records[i], who); remade {
+			ends[i] = settle.ErrReplaced
+		}
 	}
 	return ends, nil
+}
+
+// areRemade reports whether the results that a person decided on are no more.
+func areRemade(ctx context.Context, q *queue.Queue, who settle.Person) (bool, error) {
+	err := q.Ledger.StillResults(ctx, who)
+	if errors.Is(err, settle.ErrRemade) {
+		return true, nil
+	}
+	return false, err
 }
 
 func mayResolve(l *settle.Letter, intent, record *settle.Message, who settle.Person) error {
@@ -83,7 +105,7 @@ func mayResolve(l *settle.Letter, intent, record *settle.Message, who settle.Per
 	if r := entry.Record; r.Outcome() != order.OutcomeUnknown && r.By == "" {
 		return settle.ErrNotInDoubt
 	}
-	if who.Knew > 0 && record.Seq > who.Knew {
+	if who.Knew.Birth != 0 && record.Seq > who.Knew.Seq {
 		return settle.ErrReplaced
 	}
 	return nil

@@ -148,7 +148,7 @@ func TestTheIndexFollowsTheLetters(t *testing.T) {
 					require.NoError(t, err)
 				}
 			case 1:
-				if _, err := q.Operator.Resolve(t.Context(), l.OrderNo, 0, order.OutcomeAccepted, anna); !errors.Is(err, settle.ErrNotInDoubt) && !errors.Is(err, settle.ErrPending) {
+				if _, err := q.Operator.Resolve(t.Context(), l.OrderNo, "", order.OutcomeAccepted, anna); !errors.Is(err, settle.ErrNotInDoubt) && !errors.Is(err, settle.ErrPending) {
 					require.NoError(t, err)
 				}
 			default:

@@ -70,7 +70,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	}
 	requireBalanced(t, q)
 
-	rec, err := q.Operator.Resolve(t.Context(), "resolve", 0, order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
+	rec, err := q.Operator.Resolve(t.Context(), "resolve", "", order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
 	require.NoError(t, err)
 	require.Equal(t, "accepted", rec.Word)
 	_, err = q.Operator.Drop(t.Context(), letterOf(t, q, "drop"), settle.Person{Name: "anna"})

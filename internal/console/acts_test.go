@@ -154,7 +154,7 @@ func TestAnActOverARestart(t *testing.T) {
 	id := r.as("emil").asks(r.letterPath("A-1")+"/resolve", "as", "rejected", "note", "asked on the phone")
 	r.Server.Stop()
 	r.Server = r.console(func(c *Config) { c.Users = users })
-	_, err := r.worker.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "carol"})
+	_, err := r.worker.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, settle.Person{Name: "carol"})
 	require.NoError(t, err)
 	bob := r.as("bob")
 	require.Contains(t, text(bob.open(http.StatusOK, "/approval?act="+id)), "needs approval")

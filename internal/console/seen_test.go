@@ -76,7 +76,7 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 	r.refuses("B-1")
 	resolvedBy := func(no string) func() {
 		return func() {
-			_, err := r.worker.Operator.Resolve(t.Context(), no, 0, order.OutcomeAccepted, settle.Person{Name: "bo", Note: "seen"})
+			_, err := r.worker.Operator.Resolve(t.Context(), no, "", order.OutcomeAccepted, settle.Person{Name: "bo", Note: "seen"})
 			require.NoError(t, err)
 		}
 	}

@@ -179,7 +179,7 @@ func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
 				stands(unknown, "unknown", "unknown")
 			}
 			if sent != order.Duplicate {
-				_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+				_, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 				require.NoError(t, err)
 			}
 			stands([]order.Outcome{order.OutcomeAccepted, order.OutcomeRejected}, "accepted", outcomeConflict)

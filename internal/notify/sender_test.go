@@ -398,11 +398,11 @@ func TestAPersonCorrects(t *testing.T) {
 	e.await(t, map[string]string{"A-1": "unknown"})
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_ = q.Trimmer.Trim(t.Context()) // until then the intent counts as pending
-		_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ann"})
+		_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ann"})
 		require.NoError(c, err)
 	}, time.Minute, 10*time.Millisecond)
 	e.await(t, map[string]string{"A-1": "rejected"})
-	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ann"})
+	_, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, settle.Person{Name: "ann"})
 	require.NoError(t, err)
 	e.await(t, map[string]string{"A-1": "accepted"})
 	_, all := e.last()

@@ -174,6 +174,11 @@ func (s jetStore) WaitingBirth(ctx context.Context) (int64, error) {
 	return end.Birth, err
 }
 
+func (s jetStore) ResultsBirth(ctx context.Context) (int64, error) {
+	state, err := s.q.Results().State(ctx)
+	return state.Birth, err
+}
+
 func (s jetStore) ServerID() string { return s.q.Conn.nc.ConnectedServerId() }
 
 // Replicated implements settle.Store.

@@ -159,7 +159,7 @@ var requests = []struct {
 		return errors.Join(errs...)
 	}},
 	{"Resolve", func(ctx context.Context, q *Queue) error {
-		_, err := q.Operator.Resolve(ctx, "U-1", 0, order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
+		_, err := q.Operator.Resolve(ctx, "U-1", "", order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
 		return err
 	}},
 	{"Replay", func(ctx context.Context, q *Queue) error {

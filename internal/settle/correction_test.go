@@ -88,7 +88,7 @@ func TestR3ARefusedCorrectionLeavesTheDoubtToTheFirstBody(t *testing.T) {
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
 	require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash)
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireConflict(t, q)
 }
@@ -98,7 +98,7 @@ func TestR4AWordKeepsTheLetterOfACorrection(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	doubtful(t, q)
 	withheld(t, q)
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireConflict(t, q)
 }
@@ -142,7 +142,7 @@ func TestR4AWordRemovesTheLetterBeforeAWithdrawal(t *testing.T) {
 			require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash, "the first body is in doubt")
 			require.Equal(t, "march.csv:7", rec.Source)
 			require.Equal(t, "april.csv:9", rec.Conflicts[0].Source)
-			_, err := q.Operator.Resolve(t.Context(), "A-1", 0, as, anna)
+			_, err := q.Operator.Resolve(t.Context(), "A-1", "", as, anna)
 			require.NoError(t, err)
 			requireNoLetter(t, q, "A-1")
 			requireBalanced(t, q)
@@ -268,11 +268,11 @@ func TestR4ASlowWordLeavesALaterLetter(t *testing.T) {
 	slow.Ledger.ExportSetStore(&lateReader{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
 	done := make(chan error)
 	go func() {
-		_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+		_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 		done <- err
 	}()
 	<-reached
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
 	require.NoError(t, err)
 	publish(t, q, correction("i2"))
 	d := pull(t, q, 1)[0]
@@ -295,7 +295,7 @@ func TestR4ACorrectionOfWhatCannotBeSentKeepsItsLetter(t *testing.T) {
 	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error(), History: d.History})
 	requireDrained(t, q)
 	withheld(t, q)
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Equal(t, correction("").Body, letterOf(t, q, "A-1").Body)
 	require.True(t, letterOf(t, q, "A-1").Conflict)

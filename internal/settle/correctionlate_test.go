@@ -74,7 +74,7 @@ func acceptedByWord(t *testing.T) (a, b *queue.Queue, frozen *settle.Delivery) {
 	a, b = openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen = inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
-	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	return a, b, frozen
 }
@@ -122,7 +122,7 @@ func TestR11ARefusedCorrectionThatIsStoredAgainBalances(t *testing.T) {
 	forgetIDs(t, s)
 	doubtful(t, q)
 	withheld(t, q) // i2: record names the first body
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.NotNil(t, lookup(t, q, "A-1").ConflictOf("i2"))
 	publishAgain(t, q, correction("i2"))
@@ -139,10 +139,10 @@ func TestR1AnAcceptanceByTheAPIOutlivesAWord(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
-	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	_, err = b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+	_, err = b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
 	require.ErrorIs(t, err, settle.ErrNotInDoubt, "the API confirmed it")
 }
 
@@ -205,7 +205,7 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 	frozen := inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
 	withhold(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
-	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.True(t, letterOf(t, b, "A-1").Conflict)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
@@ -302,7 +302,7 @@ func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
 		_, err := q.Ledger.ExportUpdateRecord(t.Context(), letterOf(t, q, "A-1").Token(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
 		require.NoError(t, err)
 	}})
-	_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Equal(t, first.BodyHash, lookup(t, q, "A-1").BodyHash)
 	require.NotNil(t, lookup(t, q, "A-1").ConflictOf(id))

@@ -31,13 +31,32 @@ type Operator struct {
 // Person says who decided, and why.
 type Person struct {
 	Name, Note string
-	// Knew is the sequence of the newest result when she decided; 0 = she decides now. What
+	// Knew is the newest result when she decided; zero = she decides now. What
 	// she says does not cover an order whose record is newer.
-	Knew uint64
+	Knew StreamSeq
 }
 
-// knew reports whether the person can have known a record when she decided.
-func (p Person) knew(e Entry) bool { return p.Knew == 0 || e.Record == nil || e.Seq <= p.Knew }
+// knew reports whether the person can have known a record when she decided, if it is of the same results
+// (StillResults).
+func (p Person) knew(e Entry) bool {
+	return p.Knew.Birth == 0 || e.Record == nil || e.Seq <= p.Knew.Seq
+}
+
+// ErrRemade is returned if a person decided on results that are no more.
+var ErrRemade = errors.New("the results were made again since; look at the order again")
+
+// StillResults returns ErrRemade if the stream of results was made again since the person decided. What was read
+// before the call is of the stream that she knew, otherwise.
+func (lg *Ledger) StillResults(ctx context.Context, p Person) error {
+	if p.Knew.Birth == 0 {
+		return nil
+	}
+	birth, err := lg.store.ResultsBirth(ctx)
+	if err == nil && birth != p.Knew.Birth {
+		err = ErrRemade
+	}
+	return err
+}
 
 // did returns what the person did as an entry of a record.
 func (p Person) did(what string, now time.Time) order.Intervention {

@@ -9,6 +9,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
+	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
 )
 
@@ -17,7 +18,7 @@ func TestResolve(t *testing.T) {
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.ErrorIs(t, err, settle.ErrPending)
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
@@ -26,7 +27,7 @@ func TestResolve(t *testing.T) {
 	d.Release()
 	requireDrained(t, q)
 
-	rec, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	rec, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeRejected, rec.Outcome())
 	require.Equal(t, "anna", rec.By)
@@ -35,10 +36,10 @@ func TestResolve(t *testing.T) {
 	requireNoLetter(t, q, "A-1")
 	requireBalanced(t, q)
 
-	rec, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	rec, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.Len(t, rec.Interventions, 1, "the same word again changes nothing")
-	rec, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ben"})
+	rec, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, settle.Person{Name: "ben"})
 	require.NoError(t, err)
 	require.Equal(t, "ben", rec.By)
 	require.Len(t, rec.Interventions, 2)
@@ -55,13 +56,13 @@ func TestResolve(t *testing.T) {
 
 func TestResolveRefusals(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	_, err := q.Operator.Resolve(t.Context(), "nobody", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "nobody", "", order.OutcomeAccepted, anna)
 	require.ErrorIs(t, err, settle.ErrNoResult)
 	deadLetter(t, q, "A-1", rejected())
-	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.ErrorIs(t, err, settle.ErrNotInDoubt)
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
-	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeExpired, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeExpired, anna)
 	require.ErrorContains(t, err, "expired")
 }
 
@@ -76,7 +77,7 @@ func TestResolveCut(t *testing.T) {
 	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced(), "an accepted order with a letter is worth a line")
-	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireNoLetter(t, q, "A-1")
 	requireBalanced(t, q)
@@ -91,7 +92,7 @@ func TestResolveLosesToAcceptance(t *testing.T) {
 	late := q.Worker.ExportRecord(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
 	settleAs(t, q, frozen, exhaustedInDoubt())
 	requireDrained(t, q)
-	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	entry, err := q.Ledger.ExportWriteRecord(t.Context(), frozen.ExportToken(), settle.Entry{}, late)
 	require.NoError(t, err)
@@ -185,7 +186,7 @@ func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 	slow.Ledger.ExportSetStore(&lateReader{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
 	done := make(chan error)
 	go func() {
-		_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+		_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
 		done <- err
 	}()
 	<-reached
@@ -214,13 +215,13 @@ func TestAWordIsAboutTheDoubtThatThePersonSaw(t *testing.T) {
 			q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 			deadLetter(t, q, "A-1", exhaustedInDoubt())
 			slow.Ledger.ExportSetStore(&slowWriter{Store: slow.Ledger.ExportStore(), stored: stored, meanwhile: func() {
-				_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+				_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
 				require.NoError(t, err)
 				publish(t, q, intent("A-1", "b9:1"))
 				settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
 				requireDrained(t, q)
 			}})
-			_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+			_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
 			require.ErrorIs(t, err, settle.ErrReplaced)
 			rec := lookup(t, q, "A-1")
 			require.Equal(t, order.OutcomeUnknown, rec.Outcome())
@@ -238,18 +239,38 @@ func TestAWordNamesTheResultThatThePersonSaw(t *testing.T) {
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 	seen, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
-	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Record.WriteID, order.OutcomeRejected, anna)
 	require.NoError(t, err)
-	again, err := q.Operator.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
+	again, err := q.Operator.Resolve(t.Context(), "A-1", seen.Record.WriteID, order.OutcomeRejected, anna)
 	require.NoError(t, err, "the same command again")
 	require.Len(t, again.Interventions, 1)
 
 	publish(t, q, intent("A-1", "b9:1"))
 	settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
 	requireDrained(t, q)
-	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Record.WriteID, order.OutcomeRejected, anna)
 	require.ErrorIs(t, err, settle.ErrReplaced)
 	require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
+}
+
+// R5: a stream of results that was made again gives sequences again. The write id is another one.
+func TestR5AWordIsNotAboutAnotherRecordOfTheSameSequence(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	deadLetter(t, q, "A-1", exhaustedInDoubt())
+	seen, err := q.Ledger.Lookup(t.Context(), "A-1")
+	require.NoError(t, err)
+	queuetest.Remake(t, s.Server, false, "ORDERS_RESULTS")
+	publish(t, q, intent("A-1", "b9:1"))
+	settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
+	requireDrained(t, q)
+	now, err := q.Ledger.Lookup(t.Context(), "A-1")
+	require.NoError(t, err)
+	require.Equal(t, seen.Seq, now.Seq)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Record.WriteID, order.OutcomeRejected, anna)
+	require.ErrorIs(t, err, settle.ErrReplaced)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", now.Record.WriteID, order.OutcomeRejected, anna)
+	require.NoError(t, err)
 }
 
 // The same with a permission: a person permits one letter to be sent again, and
@@ -261,7 +282,7 @@ func TestAPermissionIsAboutTheLetterThatThePersonSaw(t *testing.T) {
 			q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 			l := deadLetter(t, q, "A-1", exhaustedInDoubt())
 			slow.Ledger.ExportSetStore(&slowWriter{Store: slow.Ledger.ExportStore(), meanwhile: func() {
-				_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+				_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
 				require.NoError(t, err)
 				publish(t, q, intent("A-1", "b9:1"))
 				if end == settle.ReplayGone {

@@ -65,7 +65,7 @@ func TestR4ALetterThatCrossesAPersonsWordIsRemoved(t *testing.T) {
 	require.NoError(t, frozen.ExportAnswer().Ack())
 	requireAcknowledged(t, a)
 	require.NoError(t, a.Store().PurgeIntents(t.Context(), 1)) // on a connection whose floor was proven before
-	_, err := a.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	_, err := a.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.NoError(t, b.Worker.ExportComplete(t.Context(), successor, failed, nil))
 	require.Nil(t, letterOf(t, a, "A-1"))

@@ -98,6 +98,9 @@ func (op *Operator) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (
 	if err != nil {
 		return ReplayNone, Entry{}, err
 	}
+	if err := op.ledger.StillResults(ctx, o.Person); err != nil {
+		return ReplayNone, Entry{}, err
+	}
 	return op.judgeReplay(l, where, o), where.entry, nil
 }
 
@@ -317,6 +320,9 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 		cur := stored.Record
 		if cur.Allows(id) {
 			return nil, nil
+		}
+		if err := op.ledger.StillResults(ctx, p); err != nil {
+			return nil, err
 		}
 		if !p.knew(stored) {
 			return nil, ErrReplaced

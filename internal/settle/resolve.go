@@ -17,14 +17,14 @@ import (
 //
 // Resolve writes nothing if it returns ErrPending (an intent is stored),
 // ErrNoResult or ErrNotInDoubt. ErrReplaced means that the order was handled
-// again since the person looked into the record with sequence seen, or, where
-// that is 0, while Resolve waited for the broker.
-func (op *Operator) Resolve(ctx context.Context, orderNo string, seen uint64, as order.Outcome, p Person) (*order.Record, error) {
+// again since the person looked into the record with the write id seen, or, where
+// that is empty, while Resolve waited for the broker. ErrRemade: see Person.Knew.
+func (op *Operator) Resolve(ctx context.Context, orderNo, seen string, as order.Outcome, p Person) (*order.Record, error) {
 	token, err := op.ledger.TokenOf(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}
-	return op.resolve(ctx, token, orderNo, about{record: seen}, as, p)
+	return op.resolve(ctx, token, orderNo, about{writeID: seen}, as, p)
 }
 
 // ErrReplaced is returned if the outcome is not the one that the person looked
@@ -48,12 +48,9 @@ func (op *Operator) ResolveLetter(ctx context.Context, listed *Letter, as order.
 	return false, err
 }
 
-// about is what a person's word is about: the record with this sequence, or the
+// about is what a person's word is about: the record of this write, or the
 // record about this intent, or with neither the one that is read first.
-type about struct {
-	record uint64
-	intent string
-}
+type about struct{ writeID, intent string }
 
 // resolve writes the person's word, and removes the letter. After a lost
 // confirmation the order may have been posted again, because that word was
@@ -75,13 +72,16 @@ func (op *Operator) resolve(ctx context.Context, token, orderNo string, of about
 		if of.intent != "" && !op.ledger.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent && !wasWithdrawn(cur) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
+		if err := op.ledger.StillResults(ctx, p); err != nil {
+			return nil, fmt.Errorf("order %s: %w", orderNo, err)
+		}
 		if next != nil && !p.knew(stored) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
 		if seen == nil {
 			seen = cur
 		}
-		if next != nil && (of.record != 0 && of.record != stored.Seq || cur.IntentID != seen.IntentID || !cur.SettledAt.Equal(seen.SettledAt)) {
+		if next != nil && (of.writeID != "" && of.writeID != cur.WriteID || cur.IntentID != seen.IntentID || !cur.SettledAt.Equal(seen.SettledAt)) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
 		return next, err

@@ -77,8 +77,9 @@ type Store interface {
 	// sequence there, and no others. The subject has no wildcard.
 	PurgeWaiting(ctx context.Context, subject string, upTo uint64) error
 
-	// WaitingBirth returns the birth of the waiting room.
+	// WaitingBirth and ResultsBirth return the births of the waiting room and of the results.
 	WaitingBirth(ctx context.Context) (int64, error)
+	ResultsBirth(ctx context.Context) (int64, error)
 
 	// Stream returns the birth of the intents stream (order.Position), and its last sequence.
 	Stream(ctx context.Context) (birth int64, last uint64, err error)

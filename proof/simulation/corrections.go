@@ -112,7 +112,7 @@ func (w *world) correctWord(h *host, no string) {
 			return
 		}
 		as := w.truth(no)
-		_, err = h.q.Operator.Resolve(context.Background(), no, seen.Seq, as, anna)
+		_, err = h.q.Operator.Resolve(context.Background(), no, seen.Record.WriteID, as, anna)
 		w.e.trace.say(w.e, h.name, "correct", no, "as %s: %v", as, err)
 		if heard(err) {
 			return

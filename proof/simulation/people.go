@@ -200,7 +200,7 @@ func (w *world) resolve(h *host, no string) {
 			continue
 		}
 		as := w.truth(no)
-		_, err = h.q.Operator.Resolve(context.Background(), no, seen.Seq, as, anna)
+		_, err = h.q.Operator.Resolve(context.Background(), no, seen.Record.WriteID, as, anna)
 		tried = true
 		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
 		if heard(err) {

@@ -309,8 +309,9 @@ func (s store) Stream(context.Context) (_ int64, last uint64, err error) {
 	return birth, last, err
 }
 
-// WaitingBirth makes no request: no stream is made again in a schedule.
+// WaitingBirth and ResultsBirth make no request: no stream is made again in a schedule.
 func (store) WaitingBirth(context.Context) (int64, error) { return birth, nil }
+func (store) ResultsBirth(context.Context) (int64, error) { return birth, nil }
 
 // HighWaterMark returns at once for a key that was never written.
 func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {

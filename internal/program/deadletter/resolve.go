@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ type resolveCommand struct {
 	filter
 	all, yes, dryRun         bool
 	accepted, rejected, json bool
-	seen                     uint64
+	seen                     string
 	person                   broker.Person
 }
 
@@ -51,7 +50,7 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 	program.JSONFlag(cmd, &c.json, "result", "resolve")
 	f.BoolVar(&c.accepted, "accepted", false, "the order exists at the API")
 	f.BoolVar(&c.rejected, "rejected", false, "the order does not exist at the API")
-	f.Uint64Var(&c.seen, "seen", 0, "sequence of the result that you looked into: change nothing if the order was handled again since (0 = any)")
+	f.StringVar(&c.seen, "seen", "", "write id of the result that you looked into, as orderpost order names it: change nothing if the order was handled again since (default any)")
 	c.person.Register(cmd, s.environ)
 	return cmd
 }
@@ -87,8 +86,8 @@ func (c *resolveCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	orderNo := args[0]
 	about := journal.About{Kind: journal.Resolve, OrderNo: orderNo, Details: map[string]string{"as": as.String()}}
-	if c.seen > 0 {
-		about.Details["seen"] = strconv.FormatUint(c.seen, 10)
+	if c.seen != "" {
+		about.Details["seen"] = c.seen
 	}
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := c.resolve(ctx, q, orderNo, as); err != nil {

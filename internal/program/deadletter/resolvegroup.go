@@ -23,7 +23,7 @@ func (c *resolveCommand) checkGroup() error {
 	if c.Empty() != c.all {
 		errs = append(errs, errors.New("give an order number, a filter, or --all for every dead letter"))
 	}
-	if c.seen != 0 {
+	if c.seen != "" {
 		errs = append(errs, errors.New("--seen: is about one order; name it"))
 	}
 	if !c.yes && !c.dryRun && !program.IsTerminal(c.stdin) {

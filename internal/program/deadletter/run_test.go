@@ -123,7 +123,7 @@ func TestListAndShow(t *testing.T) {
 
 	code, out, _ = o.run("show", "B-1")
 	require.Zero(t, code)
-	require.Regexp(t, `orderpost deadletter resolve B-1 --seen \d+ --accepted`, out)
+	require.Regexp(t, `orderpost deadletter resolve B-1 --seen [A-Z2-7]{26} --accepted`, out)
 	code, _, errOut := o.run("show", "nobody")
 	require.Equal(t, program.ExitPartial, code)
 	require.Contains(t, errOut, "nobody")
