@@ -3,7 +3,6 @@ package oracle
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"orderpost/internal/order"
@@ -27,7 +26,7 @@ func (s *submission) is(at order.Position) bool {
 // named reports whether the submission has an ID, or got it when it was moved because another body
 // had its own (R13).
 func (s *submission) named(id string) bool {
-	return s.id == id || s.waited != 0 && s.id+"@"+strconv.FormatUint(s.waited, 10) == id
+	return s.id == id || s.waited != 0 && order.BodyID(s.id, s.body) == id
 }
 
 // keep notes what an intent says about itself.
