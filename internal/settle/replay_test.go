@@ -402,7 +402,7 @@ func TestR5AnIDProvesNothingWithoutTheBody(t *testing.T) {
 		forge(q, l, other)
 		require.Equal(t, settle.ReplayPending, replay(t, q, l, settle.ReplayOptions{}), "while the other one is pending")
 		require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq)
-		mark(q, "forged")
+		mark(t, q, "forged")
 		handle(t, q, pull(t, q, 1)[0])
 		q.Ledger.SetCancellations(settle.Cancellations{Version: q.Ledger.Cancellations().Version + 1})
 		requireDrained(t, q)
@@ -432,7 +432,7 @@ func TestR5AnIDProvesNothingWithoutTheBody(t *testing.T) {
 		l := deadLetter(t, q, "A-1", rejected())
 		for _, id := range []string{fmt.Sprintf("replay:%d", l.Seq), fmt.Sprintf("replay:%d@%d", l.Seq, l.FiledAt.UnixNano())} {
 			publish(t, q, settle.Intent{OrderNo: l.OrderNo, Body: other, ID: id, Batch: "forged"})
-			mark(q, "forged")
+			mark(t, q, "forged")
 			handle(t, q, pull(t, q, 1)[0])
 			requireDrained(t, q)
 		}
