@@ -37,6 +37,7 @@
 // The streams:
 //
 //	topology.go, consumer.go, ensure.go  they are made and checked, with the workers' consumer
+//	retention.go            results are forgotten after the retention (R11)
 //	extents.go              whether a stream lost what its broker had confirmed
 //	parts.go, revive.go     what is missing, and what is created again
 //	count.go, room.go       their sizes, ages and limits

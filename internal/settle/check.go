@@ -194,16 +194,18 @@ func (wk *Worker) classify(d *Delivery, now time.Time) Work {
 	case order.SettledItself:
 		return WorkSettled
 	case order.OpenItself:
-		switch {
-		case wk.overtaken(d):
+		if wk.overtaken(d) {
 			return WorkNone
-		case last.Note != order.NoteAttempt && wk.withdrawn(d, d.History) != nil:
-		default:
-			if d.wait = wk.waitLeft(d, now); d.wait > 0 && last.Note == order.NoteAttempt {
-				return WorkClaimed
-			} else if d.wait > 0 {
-				return WorkNotYet
-			}
+		}
+		attempted := last.Note == order.NoteAttempt
+		if attempted || wk.withdrawn(d, d.History) == nil { // a cancellation ends a delay
+			d.wait = wk.waitLeft(d, now)
+		}
+		switch {
+		case d.wait > 0 && attempted:
+			return WorkClaimed
+		case d.wait > 0:
+			return WorkNotYet
 		}
 	case order.AcceptedBefore:
 		if admission.Bodies == order.SameBody {

@@ -22,6 +22,7 @@
 //	letter.go     a dead letter, and the history that it carries
 //	letters.go    letters are read, replaced and removed (R4)
 //	pending.go    whether a stored intent is settled, with its letter
+//	streamseq.go  a sequence, and of which stream it is
 //	cancel.go     what people cancelled, by marks (R15)
 //	patience.go   how a command waits for a broker that is out of reach
 //
@@ -44,6 +45,7 @@
 //	              ended as soon as another worker may hold one (R7)
 //	check.go      reads the last word on the order_no before anything else (R2) and
 //	              decides what the delivery needs (R6)
+//	waits.go      how long an order waits for a time that another clock wrote (R9)
 //	handler.go    the steps for each kind of work
 //	look.go       the fence: a last look at claim and record before each attempt (R7)
 //	suspect.go    orders that may have crashed a worker (R8)
@@ -57,6 +59,7 @@
 // The Trimmer, the Mover and the Operator:
 //
 //	trim.go       settled intents leave the log in groups (R14)
+//	overdue.go    deliveries that wait for a clock are asked for again (R9)
 //	move.go, moved.go  the feeder's move, and what the broker's answer to it means (R13)
 //	withdraw.go   the feeder withdraws what a person cancelled (R15)
 //	person.go     what a person may say, and when
