@@ -1,6 +1,7 @@
 package storecontract
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -220,6 +221,11 @@ func streamHasABirth(t require.TestingT, b *Broker) {
 	require.NoError(t, err)
 	require.Equal(t, birth, again, "marks and positions name their stream by it")
 	require.Equal(t, seq, last)
+	for _, birthOf := range []func(context.Context) (int64, error){b.Store.WaitingBirth, b.Store.ResultsBirth} {
+		birth, err := birthOf(ctx)
+		require.NoError(t, err)
+		require.NotZero(t, birth)
+	}
 	require.Equal(t, b.Store.ServerID(), b.Store.ServerID())
 	require.NotEmpty(t, b.Store.ServerID())
 }
