@@ -25,9 +25,12 @@ const lookGood = 500 * time.Millisecond
 // is older than lookGood. The other owner writes a note before it posts, and its outcome
 // afterwards (R7).
 func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
-	for range looks {
+	for look, good := 1, lookGood; ; look++ {
+		if look > looks {
+			good = lookSlow
+		}
 		now := wk.ledger.time.Now()
-		if err := d.lease.Fence(); err != nil || wk.ledger.mutated(NoSecondLook) || age(d.looked, now) <= lookGood {
+		if err := d.lease.Fence(); err != nil || wk.ledger.mutated(NoSecondLook) || age(d.looked, now) <= good {
 			return err
 		}
 		stored, err := wk.ledger.rereadRecord(ctx, d.token)
@@ -42,7 +45,6 @@ func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
 		}
 		d.looked = now
 	}
-	return nil
 }
 
 // overtaken reports whether the record names a later delivery of d's intent, which may be posting. d
@@ -58,9 +60,13 @@ func (wk *Worker) overtaken(d *Delivery) bool {
 		(wk.ledger.store.Replicated() || strings.HasPrefix(last.DeliveryID, runOf(d.serverID)))
 }
 
-// looks is how often Fence looks at most. A process that was frozen while it looked got
-// an old answer. A broker that always answers slowly must not stop the order.
-const looks = 3
+// looks is how often Fence looks before a slow answer is enough. A process that was frozen while it
+// looked got an old answer. A broker that always answers slowly must not stop the order, but one whose
+// answers take longer than lookSlow, by either clock, does.
+const (
+	looks    = 3
+	lookSlow = 2 * time.Second
+)
 
 // vouch asks the broker for more time for each delivery whose intent waited in the
 // stream for a third of a claim's term, as soon as it arrives. For others the first
