@@ -105,32 +105,56 @@ func TestAssessmentsAddUpExactly(t *testing.T) {
 	require.Contains(t, (&ApprovalRule{Column: "price"}).Exceeds(4, a), "4 of its orders have no number in price")
 }
 
+// A limit counts amounts without their signs, and each order once, so that no order makes room
+// below the limit for another one.
+func TestNothingMakesRoomBelowTheLimit(t *testing.T) {
+	rule := ApprovalRule{Column: "order.amount", Sum: decimal.NewFromInt(100)}
+	for why, bodies := range map[string][]string{
+		"":                         {`"order":{"amount":60}`, `"order":{"amount":-40}`},
+		"adds up to 2000 without":  {`"order":{"amount":1000}`, `"order":{"amount":-1000}`},
+		"adds up to 1000 without":  {`"order":{"amount":-1000}`},
+		"adds up to 1999 without":  {`"order":{"amount":1000},"order.amount":-999`},
+		"adds up to 100.5 without": {`"order":{"amount":"100.25"}`, `"order":{"amount":"-0.25"}`},
+		"adds up to 101, more":     {`"order":{"amount":50}`, `"order":{"amount":51}`},
+		"1 of its orders have no":  {`"order":{"amount":1},"order.amount":1`, `"order":{"amount":"all of it"}`},
+	} {
+		_, a := assessedOf(rule.Column, bodies...)
+		if says := rule.Exceeds(len(bodies), a); why == "" {
+			require.Empty(t, says)
+		} else {
+			require.Contains(t, says, why)
+		}
+	}
+}
+
+// assessedOf assesses orders with these fields. names are the columns with their sums.
+func assessedOf(column string, bodies ...string) (names []string, a *Assessment) {
+	s := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: map[string]*Column{}, texts: map[string]*Column{}}
+	for i, body := range bodies {
+		s.add(&settle.Message{Seq: uint64(i + 1), Data: fmt.Appendf(nil, `{"order_no":"%d.5","timeout":30,%s}`, i+1, body)})
+	}
+	a = s.finish()
+	for _, c := range a.Columns {
+		names = append(names, fmt.Sprint(c.Name, " ", c.Sum, " ", c.Text))
+	}
+	return names, a
+}
+
 // TestSumsThatMeanSomething: never the timeout, unless the rule names it, nor codes; and
 // texts that are amounts.
 func TestSumsThatMeanSomething(t *testing.T) {
-	read := func(column string, bodies ...string) (names []string, a *Assessment) {
-		s := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: map[string]*Column{}, texts: map[string]*Column{}}
-		for i, body := range bodies {
-			s.add(&settle.Message{Data: fmt.Appendf(nil, `{"order_no":"%d.5","timeout":30,%s}`, i+1, body)})
-		}
-		a = s.finish()
-		for _, c := range a.Columns {
-			names = append(names, fmt.Sprint(c.Name, " ", c.Sum, " ", c.Text))
-		}
-		return names, a
-	}
-	names, a := read("", `"price":"12.50","zip":"01067","sku":"12","note":"1.5","a":{"b":"-0.25"},"free":"","exp":"1.5e3"`, `"price":"7","zip":"10115","sku":"13","note":"two","a":{"b":"1"},"free":"2.5"`)
+	names, a := assessedOf("", `"price":"12.50","zip":"01067","sku":"12","note":"1.5","a":{"b":"-0.25"},"free":"","exp":"1.5e3"`, `"price":"7","zip":"10115","sku":"13","note":"two","a":{"b":"1"},"free":"2.5"`)
 	require.Equal(t, []string{"a.b 0.75 true", "free 2.5 true", "price 19.5 true"}, names)
 	require.Equal(t, 1, a.Column("free").Others)
-	names, _ = read("timeout", `"n":1`)
+	names, _ = assessedOf("timeout", `"n":1`)
 	require.Equal(t, []string{"n 1 false", "timeout 30 false"}, names)
-	names, _ = read("", `"mixed":"1.5"`, `"mixed":2`)
+	names, _ = assessedOf("", `"mixed":"1.5"`, `"mixed":2`)
 	require.Equal(t, []string{"mixed 2 false"}, names)
 	many := make([]string, 2*mostColumns)
 	for i := range many {
 		many[i] = fmt.Sprintf(`"f%02d":"1.5"`, i)
 	}
-	names, a = read("", strings.Join(many, ","))
+	names, a = assessedOf("", strings.Join(many, ","))
 	require.Len(t, names, mostColumns)
 	require.True(t, a.MoreColumns)
 	require.Equal(t, "f00 1.5 true", names[0])

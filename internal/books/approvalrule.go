@@ -16,7 +16,7 @@ import (
 // none.
 type ApprovalRule struct {
 	// All: every import. Otherwise those of more than Rows rows (0 = no such limit), and
-	// those in which the numbers of Column add up to more than Sum ("" = no such limit).
+	// those in which the numbers of Column, without their signs, add up to more than Sum ("" = no such limit).
 	All    bool
 	Rows   int
 	Column string
@@ -179,6 +179,8 @@ func (r *ApprovalRule) Exceeds(rows int, a *Assessment) string {
 		return fmt.Sprintf("%d of its orders have no number in %s", c.Others, r.Column)
 	case c.Sum.GreaterThan(r.Sum):
 		return fmt.Sprintf("its %s adds up to %s, more than %s", r.Column, c.Sum, r.Sum)
+	case c.Unsigned.GreaterThan(r.Sum): // a negative number must not make room for others
+		return fmt.Sprintf("its %s adds up to %s without the signs, more than %s", r.Column, c.Unsigned, r.Sum)
 	}
 	return ""
 }

@@ -55,10 +55,11 @@ type Assessment struct {
 // Column sums up one field of the orders, by its path, as in order.amount.
 type Column struct {
 	Name string
-	// Sum is exact. Numbers counts what it adds up, Others the orders that have no number
-	// there, or one of more than 100 digits.
-	Sum             decimal.Decimal
+	// Sum is exact, and so is Unsigned, which adds up the numbers without their signs. Numbers
+	// counts the orders that have one, Others those that have none, or one of more than 100 digits.
+	Sum, Unsigned   decimal.Decimal
 	Numbers, Others int
+	last            uint64 // the order counted last: a.b may be a field, and b a field of a
 	// Text says that the numbers are texts, and amounts: some has decimal places, and no
 	// order has another text there.
 	Text    bool
@@ -244,8 +245,10 @@ func (a *assessor) number(in map[string]*Column, most int, name, text string, m 
 	if err != nil || !summable(value, text) {
 		return
 	}
-	c.Numbers++
-	c.Sum = c.Sum.Add(value)
+	if c.Numbers == 0 || c.last != m.Seq {
+		c.Numbers, c.last = c.Numbers+1, m.Seq
+	}
+	c.Sum, c.Unsigned = c.Sum.Add(value), c.Unsigned.Add(value.Abs())
 	at, _ := slices.BinarySearchFunc(c.Largest, value, func(r AssessedRow, v decimal.Decimal) int {
 		return cmp.Or(v.Cmp(r.Value), -1) // behind those that are as large
 	})
@@ -282,7 +285,7 @@ func (a *assessor) finish() *Assessment {
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.columns)) {
 		c := a.columns[name]
-		c.Others = max(0, o.Count-c.Numbers)
+		c.Others = o.Count - c.Numbers
 		o.Columns = append(o.Columns, c)
 	}
 	return o
