@@ -40,10 +40,13 @@ func Upload(ctx context.Context, q *queue.Queue, batch string, by journal.Actor)
 			next = *before
 		}
 		if next.Asker = nil; Counts(by.Known) {
+			if !next.Imported(by.Name) {
+				next.Importers = append(next.Importers, by.Name)
+			}
 			next.Asker = &books.Signature{Name: by.Name, How: string(by.Known), At: time.Now().UTC()}
 		}
 		if next.Refused != nil { // what was refused is withdrawn; this is about what is stored from now on
-			next = books.Approval{At: next.At, Asker: next.Asker}
+			next = books.Approval{At: next.At, Asker: next.Asker, Importers: next.Importers}
 		}
 		all.Imports[token] = &next
 		return true, nil

@@ -79,6 +79,50 @@ func TestANameThatAFlagClaimsIsNobody(t *testing.T) {
 	r.balances()
 }
 
+// Whoever imported a file does not approve it in the place of somebody who only imported it
+// again, such as to resume it, whatever lies between.
+func TestAResumedImportIsStillThatOfWhoeverBeganIt(t *testing.T) {
+	for name, between := range map[string]func(*rig){
+		"nothing":   func(*rig) {},
+		"a command": func(r *rig) { r.imports("march", 5, journal.Actor{Name: "anna", Known: journal.ByFlag}) },
+		"a refusal": func(r *rig) {
+			_, _, err := r.desk().Refuse(t.Context(), r.decision("march", login("bob"), "wrong month"))
+			require.NoError(r, err)
+		},
+		"capitals": func(r *rig) { r.imports("march", 5, login("ANNA")) },
+		"a lapse": func(r *rig) {
+			r.stop()
+			early := r.desk(func(d *Desk) { d.Now = func() time.Time { return time.Now().Add(-2 * time.Hour) } })
+			whole, _, _, err := early.Approve(t.Context(), r.decision("march", login("bob"), ""))
+			require.NoError(r, err)
+			require.True(r, whole)
+			r.feed()
+			require.Eventually(r, func() bool { return r.approval("march").Why == "its last approval lapsed" }, time.Minute, 5*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, "imports,lapse=1h")
+			r.imports("march", 5, login("anna"))
+			r.asked("march")
+			between(r)
+			r.imports("march", 5, login("carol"))
+			r.asked("march")
+			whole, err := r.approves("march", login("anna"))
+			require.NoError(t, err)
+			require.False(t, whole)
+			require.False(t, r.approval("march").Whole())
+			r.passes("others")
+			require.Equal(t, 5, r.waits("march"))
+			whole, err = r.approves("march", login("dora"))
+			require.NoError(t, err)
+			require.True(t, whole)
+			r.goes("march")
+			r.balances()
+		})
+	}
+}
+
 // A file of another content under the name of an import takes nothing over from it, and
 // its uploader does not stand for the other file.
 func TestAnotherFileUnderTheSameName(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ type Approval struct {
 	// Asker is the login that imported the file last, or asked for the act; nil = nobody
 	// whose login was checked.
 	Asker *Signature `json:"asker,omitempty"`
+	// Importers are the logins that imported the file so far, by name. Somebody who only resumes
+	// an import stands for it, too, and whoever began it cannot approve it in their place.
+	Importers []string `json:"importers,omitempty"`
 	// Why is what the import exceeds; "" = no feeder has asked for an approval. Of an act it
 	// says what was asked for.
 	Why string `json:"why,omitempty"`
@@ -64,13 +68,18 @@ func (s *Signature) Same(name string) bool { return s != nil && strings.EqualFol
 const Logins = 2
 
 // Whole reports whether two logins stand for it: that of the upload, or that asked, and one
-// that approved, or two that approved.
+// that approved and has not imported it, or two that approved.
 func (a *Approval) Whole() bool {
 	n := len(a.Given)
-	if n > 0 && a.Asker != nil && a.GivenBy(a.Asker.Name) == nil {
+	if a.Asker != nil && slices.ContainsFunc(a.Given, func(s Signature) bool { return !a.Imported(s.Name) }) {
 		n++
 	}
 	return n >= Logins && a.Refused == nil
+}
+
+// Imported reports whether a login imported the file, or asked for the act.
+func (a *Approval) Imported(name string) bool {
+	return a.Asker.Same(name) || slices.ContainsFunc(a.Importers, func(by string) bool { return strings.EqualFold(by, name) })
 }
 
 // Decided returns when a login decided last; zero = none did.

@@ -79,6 +79,8 @@ func asker(a *books.Approval) string {
 // whom says which logins are missing.
 func whom(a *books.Approval) string {
 	switch {
+	case len(a.Importers) > 1 && a.Asker != nil:
+		return "a login that did not import it: " + strings.Join(a.Importers, ", ") + " did"
 	case a.Asker != nil:
 		return "a login other than " + a.Asker.Name
 	case len(a.Given) == 1:

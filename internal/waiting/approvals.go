@@ -295,7 +295,7 @@ func (a *approvals) renew(ctx context.Context, now *books.Feeding, token string,
 		if old == nil || old.UpTo.Birth == birth && !old.Compared && old.Refused == nil || old.Bound != given.Bound || all.Rule != now.Approvals.Rule {
 			return false, nil
 		}
-		next := &books.Approval{At: time.Now().UTC(), Why: why}
+		next := &books.Approval{At: time.Now().UTC(), Why: why, Importers: old.Importers}
 		if up := old.Asker; up != nil && up.At.After(old.Decided()) {
 			next.Asker = up
 		}
