@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"orderpost/internal/books"
@@ -114,10 +113,10 @@ func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace 
 		if i.Result == nil || i.Result.End == journal.Failed || since.IsZero() || formerRule(i.Stored, since, grace) {
 			continue
 		}
-		if by := i.Result.ApprovedBy; by == "" {
+		if len(i.Result.ApprovedBy) == 0 {
 			a.Offend("act "+i.ID, "%s did it at %s without the approval that the rule asks for: %s", i.Actor.Name, stamp(i.Stored), what(i.About))
 		} else {
-			for name := range strings.SplitSeq(by, " and ") {
+			for _, name := range i.Result.ApprovedBy {
 				if !slices.Contains(approved[i.ID], name) {
 					a.Offend("act "+i.ID, "%s approved it, and the journal has no such approval: %s", name, what(i.About))
 				}

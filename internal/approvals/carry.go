@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -259,13 +260,13 @@ func (c *Carrier) carry(ctx context.Context, id string, a *books.Approval, rule 
 	if err := c.Journal.Continue(item).End(ctx, r); err != nil {
 		return err
 	}
-	c.Log.Info().Str("act", id).Str("what", a.Why).Str("asked_by", item.Actor.Name).Str("approved_by", r.ApprovedBy).Str("end", string(r.End)).Str("error", r.Error).Msg("an act that needed an approval has ended")
+	c.Log.Info().Str("act", id).Str("what", a.Why).Str("asked_by", item.Actor.Name).Strs("approved_by", r.ApprovedBy).Str("end", string(r.End)).Str("error", r.Error).Msg("an act that needed an approval has ended")
 	return c.forget(ctx, id)
 }
 
 // do carries an act out. err means that it may be tried again.
 func (c *Carrier) do(ctx context.Context, item *journal.Item, a *books.Approval) (r journal.Result, err error) {
-	who := settle.Person{Name: item.Actor.Name + ", approved by " + approvers(a), Note: item.Note}
+	who := settle.Person{Name: item.Actor.Name + ", approved by " + strings.Join(approvers(a), " and "), Note: item.Note}
 	if item.Kind != journal.Limit {
 		if err = who.Knew.UnmarshalText([]byte(item.Details[detailKnew])); err == nil {
 			err = c.Queue.Ledger.StillResults(ctx, who)
@@ -309,15 +310,11 @@ func (c *Carrier) do(ctx context.Context, item *journal.Item, a *books.Approval)
 }
 
 // approvers names those who approved.
-func approvers(a *books.Approval) string {
-	text := ""
+func approvers(a *books.Approval) (names []string) {
 	for i := range a.Given {
-		if i > 0 {
-			text += " and "
-		}
-		text += a.Given[i].Name
+		names = append(names, a.Given[i].Name)
 	}
-	return text
+	return names
 }
 
 func (c *Carrier) limit(ctx context.Context, item *journal.Item, who settle.Person) error {

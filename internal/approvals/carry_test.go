@@ -169,8 +169,20 @@ func TestASecondLoginApprovesAnAct(t *testing.T) {
 	approve, resolve := items[0], items[1]
 	require.Equal(t, []any{journal.Approve, "bob", id, "anna", "resolve order A-1 as accepted"},
 		[]any{approve.Kind, approve.Actor.Name, approve.Details["act"], approve.Details["asked_by"], approve.Details["what"]})
-	require.Equal(t, []any{journal.Resolve, "anna", id, journal.Done, "bob", 1},
+	require.Equal(t, []any{journal.Resolve, "anna", id, journal.Done, []string{"bob"}, 1},
 		[]any{resolve.Kind, resolve.Actor.Name, resolve.ID, resolve.Result.End, resolve.Result.ApprovedBy, resolve.Result.Counts["resolved"]})
+	r.balances()
+}
+
+// A name that reads like two is one login, for the audit, too.
+func TestANameThatReadsLikeTwoNames(t *testing.T) {
+	r := newActRig(t, "A-1")
+	id := r.asks(resolveA1, login("anna"))
+	whole, err := r.approvesAct(id, journal.Actor{Name: "Sales and Stock", Known: journal.Proxy})
+	require.NoError(t, err)
+	require.True(t, whole)
+	r.carries()
+	require.Equal(t, order.OutcomeAccepted, r.record("A-1").Outcome())
 	r.balances()
 }
 
@@ -265,7 +277,7 @@ func TestAHigherLimitWaits(t *testing.T) {
 	require.NoError(t, err)
 	r.carries()
 	require.InDelta(t, 50, now(), 0)
-	require.Equal(t, "bob", r.act(id).Result.ApprovedBy)
+	require.Equal(t, []string{"bob"}, r.act(id).Result.ApprovedBy)
 
 	late := r.asks(limit("80/s"), login("anna"))
 	_, err = r.approvesAct(late, login("bob"))
@@ -499,12 +511,12 @@ func TestAnActWithoutItsApproval(t *testing.T) {
 	require.NoError(t, act.End(t.Context(), journal.Result{End: journal.Done}))
 	forged, err := journal.New(r.q, "a clever one", "test").Begin(t.Context(), journal.Intention{About: about})
 	require.NoError(t, err)
-	require.NoError(t, forged.End(t.Context(), journal.Result{End: journal.Done, ApprovedBy: "bob"}))
+	require.NoError(t, forged.End(t.Context(), journal.Result{End: journal.Done, ApprovedBy: []string{"bob"}}))
 	full, err := journal.New(r.q, "approved while the disk was full", "test").Begin(t.Context(), journal.Intention{About: about})
 	require.NoError(t, err)
 	_, err = journal.New(r.q, "console", "test").Begin(t.Context(), journal.Intention{About: journal.About{Kind: journal.Approve, Actor: login("carol"), Details: map[string]string{"act": full.ID()}}})
 	require.NoError(t, err)
-	require.NoError(t, full.End(t.Context(), journal.Result{End: journal.Done, ApprovedBy: "carol"}))
+	require.NoError(t, full.End(t.Context(), journal.Result{End: journal.Done, ApprovedBy: []string{"carol"}}))
 	a := &books.AuditResult{}
 	f, err := books.ReadFeeding(t.Context(), r.q, 0)
 	require.NoError(t, err)

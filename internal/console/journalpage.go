@@ -93,7 +93,7 @@ func describeAct(item journal.Item) actLine {
 		l.Ended = string(r.End)
 		l.Tone = map[journal.End]string{journal.Done: "good", journal.Partial: "warn", journal.Stopped: "warn", journal.Failed: "bad"}[r.End]
 		add("Result", counted(r.Counts))
-		add("Approved by", r.ApprovedBy)
+		add("Approved by", strings.Join(r.ApprovedBy, " and "))
 		add("Error", r.Error)
 	} else {
 		add("Result", journal.NoResult)

@@ -83,7 +83,7 @@ func TestActsWithRoles(t *testing.T) {
 		}, patience, pause)
 		act, _, err := approvals.Find(t.Context(), operator, id)
 		require.NoError(t, err)
-		require.Equal(t, []any{journal.Done, "anna and bob"}, []any{act.Result.End, act.Result.ApprovedBy}, "%+v", act)
+		require.Equal(t, []any{journal.Done, []string{"anna", "bob"}}, []any{act.Result.End, act.Result.ApprovedBy}, "%+v", act)
 	}
 	drained(t, operator)
 	requireBalanced(t, operator, 5) // three, and two again

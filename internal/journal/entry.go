@@ -82,7 +82,7 @@ type Result struct {
 	// Error is why the act failed, or is not complete.
 	Error string `json:"error,omitempty"`
 	// ApprovedBy names who approved an act that needed a second person, or refused it.
-	ApprovedBy string `json:"approved_by,omitempty"`
+	ApprovedBy []string `json:"approved_by,omitempty"`
 }
 
 // Step says which half of an act an entry is.

@@ -68,8 +68,8 @@ func resultText(i journal.Item) string {
 	if r.Error != "" {
 		text += " (" + r.Error + ")"
 	}
-	if r.ApprovedBy != "" {
-		text += "; approved by " + r.ApprovedBy
+	if len(r.ApprovedBy) > 0 {
+		text += "; approved by " + strings.Join(r.ApprovedBy, " and ")
 	}
 	return text
 }
