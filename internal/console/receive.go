@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"time"
 
 	"orderpost/internal/jobs"
@@ -37,9 +38,12 @@ func receiveUpload(v *visit) error {
 		return err
 	}
 	part, err := filePart(form)
+	_, odd := errors.AsType[textproto.ProtocolError](err)
 	switch {
 	case errors.Is(err, io.EOF) || err == nil && part.FileName() == "":
 		return badRequest("No file was chosen.", "Choose one on the page Imports.")
+	case errors.Is(err, multipart.ErrMessageTooLarge), odd:
+		return &problem{status: http.StatusBadRequest, what: "The name of the file cannot be read, and nothing was kept.", todo: "Give the file a short name of letters and digits, and upload it again.", cause: err}
 	case err != nil:
 		return &problem{status: http.StatusBadRequest, what: "The upload broke off, and nothing was kept.", todo: "Upload the file again.", cause: err}
 	}

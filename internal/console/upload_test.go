@@ -289,10 +289,13 @@ func TestBadUploads(t *testing.T) {
 		content io.Reader
 		want    string
 	}{
-		"report.pdf": {http.StatusUnprocessableEntity, strings.NewReader("%PDF-1.7"), "this is a PDF, not text"},
-		"empty.csv":  {http.StatusUnprocessableEntity, strings.NewReader(""), "the file is empty."},
-		"large.csv":  {http.StatusRequestEntityTooLarge, &repeated{20 << 20}, "The file is larger than 1024 KiB, and nothing was kept"},
-		"":           {http.StatusBadRequest, strings.NewReader("x"), "No file was chosen."},
+		"report.pdf":                         {http.StatusUnprocessableEntity, strings.NewReader("%PDF-1.7"), "this is a PDF, not text"},
+		"empty.csv":                          {http.StatusUnprocessableEntity, strings.NewReader(""), "the file is empty."},
+		"large.csv":                          {http.StatusRequestEntityTooLarge, &repeated{20 << 20}, "The file is larger than 1024 KiB, and nothing was kept"},
+		"":                                   {http.StatusBadRequest, strings.NewReader("x"), "No file was chosen."},
+		"a\x01b.csv":                         {http.StatusBadRequest, strings.NewReader("x"), "The name of the file cannot be read, and nothing was kept."},
+		"a\x7f.csv":                          {http.StatusBadRequest, strings.NewReader("x"), "The name of the file cannot be read, and nothing was kept."},
+		strings.Repeat("x", 11<<20) + ".csv": {http.StatusBadRequest, strings.NewReader("x"), "The name of the file cannot be read, and nothing was kept."},
 	} {
 		require.Contains(t, text(b.upload(c.status, name, c.content).page), c.want)
 	}
