@@ -53,7 +53,7 @@ func (wk *Worker) ExportRefusal(d *Delivery, rec *order.Record, why Work) *Lette
 }
 
 func (wk *Worker) ExportGiveBack(d *Delivery, delay time.Duration) error {
-	return wk.giveBack(d, delay)
+	return wk.giveBack(context.Background(), d, d.Last, wk.ledger.time.Now(), delay)
 }
 
 func (lg *Ledger) ExportUpdateRecord(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {

@@ -84,7 +84,7 @@ func (wk *Worker) note(ctx context.Context, d *Delivery, h order.History, kind o
 // order waits for a newer version or for a person.
 func (wk *Worker) GiveUp(ctx context.Context, d *Delivery) error {
 	if d.unreadable != nil {
-		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), wk.giveBack(d, unreadableDelay))
+		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), wk.giveBack(ctx, d, d.Last, wk.ledger.time.Now(), unreadableDelay))
 	}
 	_, err := wk.noteUnattempted(ctx, d)
 	return err
@@ -98,6 +98,7 @@ const unreadableDelay = time.Minute
 // each record that it reads, because another delivery may have written
 // meanwhile. overtaken says that a later delivery of the intent has.
 func (wk *Worker) noteUnattempted(ctx context.Context, d *Delivery) (overtaken bool, err error) {
+	began := wk.ledger.time.Now()
 	entry, err := wk.ledger.updateRecord(ctx, d.token, func(cur Entry) (*order.Record, error) {
 		d.Last.Record = cur.Record
 		if overtaken = wk.overtaken(d); overtaken || wk.sharesNumber(d) {
@@ -111,7 +112,7 @@ func (wk *Worker) noteUnattempted(ctx context.Context, d *Delivery) (overtaken b
 	if err != nil {
 		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
-	d.Last = entry
+	d.Last, d.looked = entry, began
 	return overtaken, nil
 }
 

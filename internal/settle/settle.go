@@ -43,6 +43,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 		r.History.Suspects = 0
 	}
 	unsent := r.History.Attempts == d.History.Attempts // what the outcome rests on was read, not answered
+	began := wk.ledger.time.Now()
 	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, wk.record(d, r, s), func(now Entry) (*order.Record, error) {
 		switch {
 		case lapsed(): // the claim may end while the broker is out of reach
@@ -61,15 +62,15 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	case s.Action == order.ActMerge && outcome != order.OutcomeAccepted:
 		return stored, nil // message and letter belong to the new owner
 	case d.overtakenBy(stored.Record):
-		return stored, wk.giveBack(d, 0) // the next check finds the other intent's outcome
+		return stored, wk.giveBack(ctx, d, stored, began, 0) // the next check finds the other intent's outcome
 	case outcome != order.OutcomeNone:
 		return stored, wk.complete(ctx, d, stored, r.Trail)
 	case stored.Record.IntentID == d.Intent.ID && stored.Record.Delivered > d.Delivered:
 		return stored, nil // a later delivery has it, and a NAK would end that one's claim (R7)
 	case s.Action == order.ActDelay:
-		return stored, wk.giveBack(d, r.Delay)
+		return stored, wk.giveBack(ctx, d, stored, began, r.Delay)
 	default:
-		return stored, wk.giveBack(d, 0)
+		return stored, wk.giveBack(ctx, d, stored, began, 0)
 	}
 }
 
@@ -241,7 +242,7 @@ func (wk *Worker) HandBack(ctx context.Context, d *Delivery, delay time.Duration
 	if overtaken || d.Last.Record.Settles(d.Intent.ID) {
 		return nil
 	}
-	return wk.giveBack(d, delay)
+	return wk.giveBack(ctx, d, d.Last, d.looked, delay)
 }
 
 // Pass acknowledges a delivery whose intent was settled before (WorkPassed).
@@ -262,15 +263,18 @@ func (wk *Worker) ack(d *Delivery) error {
 	return nil
 }
 
-// giveBack gives the message back with a NAK. It sends nothing to another run
+// giveBack gives the message back with a NAK, after a write that was begun at a time and left this
+// record. It looks again as Fence does: the process may have been frozen since, and another worker may
+// have the order. It sends nothing to another run
 // of the broker than the one that delivered. That run may have forgotten the
 // delivery and given the order to another worker. The order then comes back
 // when its claim ends.
-func (wk *Worker) giveBack(d *Delivery, delay time.Duration) error {
-	if !d.lease.Valid() || d.serverID != wk.ledger.store.ServerID() {
+func (wk *Worker) giveBack(ctx context.Context, d *Delivery, last Entry, since time.Time, delay time.Duration) error {
+	d.Last, d.looked = last, since
+	err := wk.Fence(ctx, d)
+	if err != nil || d.serverID != wk.ledger.store.ServerID() {
 		return nil
 	}
-	var err error
 	if delay > 0 {
 		err = d.answer.NakWithDelay(delay)
 	} else {

@@ -220,6 +220,8 @@ type Settings struct {
 	// Start is the beginning of the history by the clock.
 	Start  time.Time    `json:"start"`
 	Policy order.Policy `json:"on_unsure"`
+	// Clocks says that the clocks of the broker's servers may be wrong.
+	Clocks bool `json:"clocks,omitempty"`
 	// AckWait is how long a claim lasts at the broker.
 	AckWait time.Duration `json:"ack_wait_ns"`
 	// Replicated says that the streams have replicas. Workers then look at the record

@@ -89,7 +89,8 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 			o.find(OneClaim, c.orderNo, []int{own.line, r.line}, "%s posts, though %s, and the next owner wrote the record at %s", a.process, own.why, r.at)
 			return
 		}
-		if own.why == ByLeader && !own.asked && own.waited > Moment(o.settings.AckWait/3) && !o.process(a.process).behindAtArrival(own.at, a.signed) && !o.settings.Outside {
+		if own.why == ByLeader && !own.asked && !o.settings.Clocks && // else an intent that has waited may seem fresh (R7)
+			own.waited > Moment(o.settings.AckWait/3) && !o.process(a.process).behindAtArrival(own.at, a.signed) && !o.settings.Outside {
 			o.find(OneClaim, c.orderNo, []int{own.line}, "%s posts, though %s, which did not know of the delivery: nobody asked for more time", a.process, own.why)
 			return
 		}
