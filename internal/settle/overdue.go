@@ -85,11 +85,7 @@ func (ov *Overdue) delivered(ctx context.Context, now time.Time) (map[uint64]del
 			return seen, err
 		}
 		next = page[len(page)-1].Seq + 1
-		tokens := make([]string, len(page))
-		for i, m := range page {
-			tokens[i] = ov.ledger.filedToken(m)
-		}
-		words, err := ov.ledger.readLastWords(ctx, tokens)
+		words, err := ov.ledger.wordsOf(ctx, page)
 		if err != nil {
 			return nil, err
 		}

@@ -54,6 +54,15 @@ func (lg *Ledger) filedToken(m *Message) string {
 	return FiledToken(m.Subject[len(lg.cfg.IntentSubjects):], m.Seq, m.Time)
 }
 
+// wordsOf reads the record of the order_no of each stored intent (R2).
+func (lg *Ledger) wordsOf(ctx context.Context, intents []*Message) ([]LastWord, error) {
+	tokens := make([]string, len(intents))
+	for i, m := range intents {
+		tokens[i] = lg.filedToken(m)
+	}
+	return lg.readLastWords(ctx, tokens)
+}
+
 // hasLeft reports whether an intent that was stored is stored no more. The leader's index says so.
 func (lg *Ledger) hasLeft(ctx context.Context, m *Message) (bool, error) {
 	no, err := order.OrderNoFromToken(m.Subject[len(lg.cfg.IntentSubjects):])

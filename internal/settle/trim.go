@@ -252,11 +252,7 @@ func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64, done judge) 
 		over = seen == last
 	}
 	page = slices.DeleteFunc(page, func(m *Message) bool { return own(m.Seq) })
-	tokens := make([]string, len(page))
-	for i, m := range page {
-		tokens[i] = tr.ledger.filedToken(m)
-	}
-	words, err := tr.ledger.readLastWords(ctx, tokens)
+	words, err := tr.ledger.wordsOf(ctx, page)
 	if err != nil {
 		return nil, 0, false, true, err
 	}
@@ -309,7 +305,7 @@ func (tr *Trimmer) Stranded(ctx context.Context, seq uint64) (bool, error) {
 	if err != nil || m == nil {
 		return false, err
 	}
-	words, err := tr.ledger.readLastWords(ctx, []string{tr.ledger.filedToken(m)})
+	words, err := tr.ledger.wordsOf(ctx, []*Message{m})
 	if err != nil {
 		return false, err
 	}

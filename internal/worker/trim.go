@@ -11,24 +11,9 @@ import (
 // startTrimming removes settled intents from the queue's stream until stop is called
 // (R14). stop removes what was settled last.
 func (p *Pool) startTrimming() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(settle.TrimEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				p.trim(ctx)
-			}
-		}
-	}()
+	end := inBackground(settle.TrimEvery, p.trim)
 	return func() {
-		cancel()
-		<-done
+		end()
 		last, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		p.trim(last)
@@ -53,31 +38,12 @@ const housekeepEvery = time.Second
 
 // startHousekeeping asks for overdue deliveries (R9) and forgets old results (R11), which one
 // worker of a fleet does, until stop is called.
-func (p *Pool) startHousekeeping() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(housekeepEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if p.Trims() {
-					p.housekeep(ctx)
-				}
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
+func (p *Pool) startHousekeeping() (stop func()) { return inBackground(housekeepEvery, p.housekeep) }
 
 func (p *Pool) housekeep(ctx context.Context) {
+	if !p.Trims() {
+		return
+	}
 	asked, err := p.Queue.Overdue.Look(ctx)
 	if asked > 0 {
 		p.Log.Info().Int("orders", asked).Msg("asked the broker to deliver again what it gave out, and nobody settled or gave back, for longer than any delay lasts")
