@@ -313,3 +313,27 @@ func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
 	require.Equal(t, correction("").Body, l.Body)
 	requireBalanced(t, q)
 }
+
+// The same, and she has removed the letter. The correction's intent is settled and acknowledged, but
+// the worker that removes such intents did not get to it: it files the letter before it does.
+func TestR14TheLetterOfALateConflictIsFiledBeforeItsIntentLeaves(t *testing.T) {
+	s := startBroker(t)
+	a, b, feeds := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "feeds")
+	frozen := inDoubtFor(t, a, b)
+	d := permitted(t, b, withheld(t, b))
+	r := report(order.Unsure, d.History)
+	r.End, r.History.Unsure = order.EndTotalBudget, true
+	settleAs(t, b, d, r)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.Nil(t, letterOf(t, b, "A-1"))
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	require.Equal(t, 1, stored(t, feeds))
+	requireDrained(t, feeds)
+	require.False(t, feeds.Trimmer.Strands())
+	l := letterOf(t, b, "A-1")
+	require.NotNil(t, l)
+	require.True(t, l.Conflict)
+	require.Equal(t, correction("").Body, l.Body)
+	requireBalanced(t, b)
+}

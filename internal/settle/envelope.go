@@ -13,14 +13,14 @@ import (
 // readIntent reads a message that any program may have written into d.Intent.
 // The error says why the intent can never be sent. readIntent sets what it
 // could read nevertheless.
-func (wk *Worker) readIntent(d *Delivery) error {
+func (lg *Ledger) readIntent(d *Delivery) error {
 	h := d.msg.Header
 	d.Intent = Intent{
 		Body: d.msg.Data, ID: IntentID(h.Get(HeaderIntentID), d.Seq, d.EnqueuedAt),
 		Batch: order.Truncate(h.Get(HeaderBatch), maxLabel), Source: order.Truncate(h.Get(HeaderSource), maxLabel),
 		Traceparent: h.Get(HeaderTraceparent),
 	}
-	token := strings.TrimPrefix(d.msg.Subject, wk.ledger.cfg.IntentSubjects)
+	token := strings.TrimPrefix(d.msg.Subject, lg.cfg.IntentSubjects)
 	d.token = FiledToken(token, d.Seq, d.EnqueuedAt)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
@@ -38,7 +38,7 @@ func (wk *Worker) readIntent(d *Delivery) error {
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
 		return &envelopeError{"wrong_subject", fmt.Sprintf("subject: the message was published to %q, but the order_no %q of its body belongs to %q; publish it there",
-			d.msg.Subject, parsed.OrderNo(), wk.ledger.cfg.IntentSubjects+order.Token(parsed.OrderNo()))}
+			d.msg.Subject, parsed.OrderNo(), lg.cfg.IntentSubjects+order.Token(parsed.OrderNo()))}
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {

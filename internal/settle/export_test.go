@@ -49,7 +49,7 @@ func (wk *Worker) ExportFileFailure(ctx context.Context, d *Delivery, l *Letter)
 }
 
 func (wk *Worker) ExportRefusal(d *Delivery, rec *order.Record, why Work) *Letter {
-	return wk.refusal(d, rec, why)
+	return wk.ledger.refusal(d, rec, why)
 }
 
 func (wk *Worker) ExportGiveBack(d *Delivery, delay time.Duration) error {

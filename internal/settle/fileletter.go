@@ -121,9 +121,9 @@ func boundedHeaders(h Header) map[string][]string {
 
 // refusal returns the letter of an intent that must not be submitted. rec is
 // the record that forbids it.
-func (wk *Worker) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
+func (lg *Ledger) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.FiledAt, l.Position = wk.ledger.time.Now().UTC(), d.Position
+	l.FiledAt, l.Position = lg.time.Now().UTC(), d.Position
 	if d.Invalid != nil {
 		l.Error = d.Invalid.Error()
 	}
@@ -134,6 +134,32 @@ func (wk *Worker) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 		l.Reason = reasonWithheld
 	}
 	return l
+}
+
+// fileConflict stores the letter of a settled intent that a late acceptance made a conflict, if a
+// worker did not: its acknowledgement had told the broker not to deliver it again.
+func (lg *Ledger) fileConflict(ctx context.Context, m *Message, r *order.Record) error {
+	d := &Delivery{msg: m, Position: r.ConflictOf(m.IntentID()).Position}
+	d.Invalid = lg.readIntent(d)
+	have, err := lg.rereadLetter(ctx, d.token)
+	if err != nil {
+		return err
+	}
+	if left, err := lg.hasLeft(ctx, m); err != nil || left { // a later intent may have filed what we read
+		return err
+	}
+	l := lg.refusal(d, r, WorkConflict)
+	if have != nil {
+		l.inheritFrom(have)
+	}
+	if err = lg.putLetter(ctx, d.token, l, have); err != nil {
+		return err
+	}
+	now, err := lg.rereadRecord(ctx, d.token)
+	if err != nil {
+		return err
+	}
+	return lg.removeLetter(ctx, d.token, now.Record) // which the API may have accepted in this body meanwhile
 }
 
 // refusedRecord returns what became of a refused intent as a record of its own.

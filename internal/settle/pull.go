@@ -56,7 +56,7 @@ func (wk *Worker) Arrived(ctx context.Context, p PullStart, messages []Arrival) 
 func (wk *Worker) claim(m Arrival, p PullStart) *Delivery {
 	d := &Delivery{msg: m.Message, answer: m.Answer, lease: wk.claims.claim(m.Reply, m.Seq, m.Delivered, p.sent), Position: m.position(p.birth),
 		Delivered: m.Delivered, counted: m.Delivered, serverID: p.link.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
-	d.Invalid = wk.readIntent(d)
+	d.Invalid = wk.ledger.readIntent(d)
 	if e := wk.ledger.log.Debug(); e.Enabled() { // not later than the first thing that is done about it: histories rely on that
 		e.Str("order_no", d.OrderNo()).Str("intent_id", d.Intent.ID).Uint64("sequence", d.Seq).Uint64("delivered", m.Delivered).
 			Str("delivery", m.Reply).Int64("at_ns", wk.ledger.time.Now().UnixNano()).Msg("intent delivered")

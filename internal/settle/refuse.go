@@ -31,7 +31,7 @@ func (wk *Worker) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	if d.Work == WorkWithheld { // nobody has dropped this intent's letter, or settled this intent
 		rec.Dropped, rec.By = false, ""
 	}
-	letter := wk.refusal(d, &rec, d.Work)
+	letter := wk.ledger.refusal(d, &rec, d.Work)
 	refused := letter.refusedRecord(d.Last.Record)
 	if letter.Conflict {
 		rec = *refused // order.Merge adds it to the conflicts of the acceptance

@@ -159,7 +159,7 @@ func (wk *Worker) complete(ctx context.Context, d *Delivery, stored Entry, trail
 	var err error
 	switch {
 	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec), rec.ConflictOf(d.Intent.ID) != nil:
-		err = wk.fileLetter(ctx, d, wk.refusal(d, rec, WorkConflict))
+		err = wk.fileLetter(ctx, d, wk.ledger.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
 		err = wk.ledger.removeLetter(ctx, d.token, rec)
 	case rec.NeedsLetter() && mine:
@@ -219,7 +219,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 		rec.By = ""
 	}
 	if c := last.ConflictOf(d.Intent.ID); c != nil {
-		counted, rec = c.Position, *wk.refusal(d, last, WorkConflict).refusedRecord(last)
+		counted, rec = c.Position, *wk.ledger.refusal(d, last, WorkConflict).refusedRecord(last)
 	}
 	if d.After(counted, d.Birth) {
 		stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, &rec)

@@ -267,11 +267,17 @@ func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64, done judge) 
 	return nil, seen, over, true, err
 }
 
-// finish looks, and removes the letter that an accepted order, or a person's word, has left: no
-// delivery comes back to it (R14).
+// finish looks, and does what no delivery comes back to do (R14): it files the letter of an intent that
+// a late acceptance made a conflict, and removes the one that an accepted order, or a person's word, has left.
 func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	done, err := tr.done(ctx, m, last)
 	r := last.Record
+	if err == nil && !done && m.SettledBy(r) && r.ConflictOf(m.IntentID()) != nil {
+		if err = tr.ledger.fileConflict(ctx, m, r); errors.Is(err, ErrNotALetter) || errors.Is(err, ErrStale) {
+			return false, nil // the audit names it, or somebody else filed one
+		}
+		return err == nil, err
+	}
 	if err != nil || !done || !m.SettledBy(r) || m.needsLetter(r) || r.Outcome() != order.OutcomeAccepted && !r.Resolved() || tr.ledger.mutated(LeaveLetter) {
 		return done, err
 	}
