@@ -155,12 +155,13 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 	}
 }
 
-// onRejected holds a refusal back until the refusal detector believes or recalls it.
+// onRejected holds a refusal back until the refusal detector believes or recalls it. One that the
+// present rules call something else is recalled, too: the rules changed meanwhile.
 func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, x *http1.Exchange, j *answer.Judgement) order.End {
 	orderNo := t.Order.OrderNo()
 	awaits, full := t.reportRefusal(p, t.refusals, t.wrongAddress(j), func() string { return t.refusalReason(j) })
 	p.Release(sig)
-	if !full && (awaits == nil || t.refusals.await(ctx, awaits)) {
+	if !full && (awaits == nil || t.refusals.await(ctx, awaits) && t.refusedStill(x)) {
 		t.believed()
 		return order.EndAnswer
 	}

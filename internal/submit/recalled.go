@@ -26,6 +26,13 @@ func (t *submission) recall(x *http1.Exchange, j *answer.Judgement) {
 	})
 }
 
+// refusedStill reports whether the present rules call an answer a refusal.
+func (t *submission) refusedStill(x *http1.Exchange) bool {
+	j := t.rules.Judge(&x.Answer, t.report.History.Attempts)
+	t.evidence.WeighKept(&x.Answer, &j)
+	return j.Verdict == order.Rejected
+}
+
 // judgeKept judges the answer of an attempt that was called back by the present rules. It
 // returns false if there is none for this body, or no rule can judge it.
 func (t *submission) judgeKept() (answer.Judgement, bool) {

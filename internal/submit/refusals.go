@@ -28,7 +28,7 @@ type refusalDetector struct {
 	decision     *refusalDecision    // that the pending refusals await
 	pending      int
 	active       int       // submissions, those with a pending refusal included
-	created      bool      // the API created an order since the start or the last hold
+	created      bool      // the API created an order since the start, the last hold or new rules
 	trustedUntil time.Time // until then refusals are believed, because a person confirmed them
 	timer        *time.Timer
 }
@@ -98,8 +98,8 @@ func (d *refusalDetector) orderCreated() {
 	}
 }
 
-// sawCreation reports whether the API created an order since the start or the last
-// hold.
+// sawCreation reports whether the API created an order since the start, the last hold or
+// new rules.
 func (d *refusalDetector) sawCreation() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +107,7 @@ func (d *refusalDetector) sawCreation() bool {
 }
 
 // believes reports whether a refusal would be believed at once: a person confirmed the
-// refusals, or the API created an order since the start or the last hold.
+// refusals, or the API created an order since the start, the last hold or new rules.
 func (d *refusalDetector) believes() bool {
 	return d.trusted() || d.sawCreation()
 }
@@ -123,6 +123,13 @@ func (d *refusalDetector) trusted() bool {
 // long enough to work off thousands of replayed orders that are refused again,
 // without another hold at each run.
 const trustTime = 15 * time.Minute
+
+// rulesChanged ends what acceptances and a person confirmed: they confirmed it of the rules before.
+func (d *refusalDetector) rulesChanged() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.created, d.trustedUntil = false, time.Time{}
+}
 
 // trust makes the detector believe all refusals for trustTime.
 func (d *refusalDetector) trust() {

@@ -194,7 +194,7 @@ func (t *submission) onBroken(ctx context.Context, p *gate.Permit) order.End {
 			": is ORDERPOST_ORDER_SCHEMA right? If it is, resume. The worker reads its file again when it changes"
 	})
 	p.Release(gate.Signal{})
-	if !full && (awaits == nil || t.broken.await(ctx, awaits)) {
+	if !full && (awaits == nil || t.broken.await(ctx, awaits) && t.breaksSchema()) { // the schema may be another one by now
 		return order.EndInvalid
 	}
 	t.faults.recall(t.Order.OrderNo())

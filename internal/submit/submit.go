@@ -196,6 +196,7 @@ func (s *Submitter) maintain(ctx context.Context) {
 			s.reloadRules()
 			if taken := s.schema.Taken(); taken != schema {
 				schema = taken
+				s.broken.rulesChanged()
 				s.gate.RulesChanged()
 			}
 		}
@@ -221,6 +222,7 @@ func (s *Submitter) reloadRules() {
 	}
 	if changed {
 		s.log.Info().Int("rules", s.rules.Len()).Msg("rules file read again")
+		s.refusals.rulesChanged()
 		s.gate.RulesChanged()
 	}
 }

@@ -158,6 +158,11 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	if j.Rule > 0 { // it vouches for this answer, not for those of its kind that it does not match
 		return
 	}
+	if j.untested && !f.success { // whatever its kind was taken for before there was this rule
+		what := "a rule says which answers are accepted, and it does not match this one"
+		*j = a.undecided("no rule accepts it", what, ruleFor(a))
+		return
+	}
 	kind := kindOf(a, a.Status)
 	if kind == e.last.Load() {
 		return
@@ -169,10 +174,6 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	case known:
 	case f.ours && f.success:
 		e.learn(kind)
-	case j.untested && !f.success:
-		what := "a rule says which answers are accepted, and it does not match this one"
-		*j = a.undecided("no rule accepts it", what, ruleFor(a))
-		return
 	case len(e.kinds) == 0:
 		e.learn(kind)
 		if !f.ours {
