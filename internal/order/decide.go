@@ -25,7 +25,7 @@ func (a Action) String() string { return nameOf(actionNames[:], int(a)) }
 // Facts are what Decide needs besides the report.
 type Facts struct {
 	Policy Policy
-	// FirstProven says that the last submission is proven to be our first one for this
+	// FirstProven says that the last attempt is proven to be our first one for this
 	// order_no. A duplicate answer then refers to an order that somebody else created.
 	FirstProven bool
 	// Allowed says that a person allowed this intent although the order is in
@@ -53,7 +53,7 @@ type Settlement struct {
 // that no order exists (Report.Final).
 //
 // A duplicate answer under doubt means that our own earlier attempt created the
-// order. Without doubt, it is a refusal only if this was our first submission, which is
+// order. Without doubt, it is a refusal only if this was our first attempt, which is
 // proven under park alone.
 func Decide(r *Report, f Facts) Settlement {
 	doubt := (r.History.Unsure || r.Verdict.LeavesDoubt()) && !r.Final

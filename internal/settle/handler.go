@@ -270,9 +270,9 @@ func (j *job) submit() {
 	}
 	if j.Policy == order.Park {
 		s.WriteAhead = func(ctx context.Context, h order.History) error {
-			first, err := j.worker.BeginAttempt(ctx, d, h)
+			var err error
+			proven, err = j.worker.BeginAttempt(ctx, d, h)
 			j.heard(err) // the write of the hand-back, which follows, is the test write
-			proven = proven || first
 			return err
 		}
 	}

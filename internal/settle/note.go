@@ -12,10 +12,12 @@ import (
 // BeginAttempt returns once the broker has confirmed what tells a later delivery that this
 // attempt may have created the order (policy park): the mark of a first delivery, otherwise
 // a note. With replicas two workers may have the intent at once; the note says which of them
-// posts it (R2). first reports that this attempt is proven to be our first for this order_no.
+// posts it (R2). h counts this attempt. first reports that this attempt is proven to be our first for this order_no.
 func (wk *Worker) BeginAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
-	if first = d.provenFirst(); first && (!wk.ledger.store.Replicated() || wk.ledger.mutated(NoNoteWithReplicas)) {
-		return true, nil
+	proven := d.provenFirst()
+	first = proven && h.Attempts <= 1 // what came of an attempt before, a rule may have misread
+	if proven && (!wk.ledger.store.Replicated() || wk.ledger.mutated(NoNoteWithReplicas)) {
+		return first, nil
 	}
 	return first, wk.NoteAttempt(ctx, d, h)
 }

@@ -66,3 +66,14 @@ func TestAWrongRuleCostsNoOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestADuplicateAfterARulesRetryIsNobodyElsesOrder: under park a duplicate means somebody else's order
+// only at the first attempt. A rule that called the first answer a retry may be wrong.
+func TestADuplicateAfterARulesRetryIsNobodyElsesOrder(t *testing.T) {
+	r := newRig(t, order.Park)
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("rules:\n  - when: status >= 200 && status < 300\n    verdict: retry\n"), 0o600))
+	l := r.start("a", &netcut.Dialer{}, nil, func(c *submit.Config) { c.Rules, c.RetrySubmissionAttempts = file, 2 })
+	r.publish(l.q, "W-1")
+	require.Equal(t, "unknown", r.settled(l.q)["W-1"].Word)
+}
