@@ -43,9 +43,10 @@ func (r *Recalled) WhatSaid() string {
 	}
 }
 
-// sameKind reports whether two answers were refused by one rule, for the same thing.
+// sameKind reports whether two answers were refused by rules of one reason, for the same thing. A
+// rule's number changes with the file.
 func (r *Recalled) sameKind(other *Recalled) bool {
-	return r.Rule == other.Rule && r.Status == other.Status && r.Said == other.Said && r.BodyHash == other.BodyHash
+	return r.Rule > 0 == (other.Rule > 0) && r.Reason == other.Reason && r.Status == other.Status && r.Said == other.Said && r.BodyHash == other.BodyHash
 }
 
 // Recall notes that the last attempt's refusal was called back. before is the history

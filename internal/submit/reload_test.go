@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -176,5 +178,23 @@ func TestARuleEndsWhatItsKindTaught(t *testing.T) {
 		require.False(t, r.Gate().Open(), "a rule accepts by the body, and not this one")
 		stop()
 		require.True(t, (<-rep).History.Unsure)
+	})
+}
+
+// Refusals that are called back twice, before and after a rule was put above theirs, are of one kind.
+func TestRefusalsOfARuleThatMovedInItsFileAreRefusedInTheEnd(t *testing.T) {
+	file, write := liveRules(t, rightRule)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(call) reply { return reply{body: `{"code":40012}`} }, func(c *Config) { c.Rules, c.HoldRetry = file, 0 })
+		reports := r.many("n", 40)
+		write("rules:\n  - when: status == 418\n    verdict: retry\n" + strings.TrimPrefix(rightRule, "rules:\n"))
+		time.Sleep(2 * rulesEvery)
+		posted := slices.IndexFunc(reports, func(rep order.Report) bool { return rep.History.Unsure })
+		rep := r.again(fmt.Sprint("n-", posted), reports[posted])
+		require.Equal(t, order.EndHandBack, rep.End)
+		require.Equal(t, 2, rep.History.Attempts, "it was tried again, and called back again")
+		r.Gate().Resume()
+		rep = r.again(fmt.Sprint("n-", posted), rep)
+		require.Equal(t, order.OutcomeRejected, decide(rep, order.Facts{}).Outcome)
 	})
 }
