@@ -140,8 +140,10 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 	case order.Accepted, order.Duplicate:
 		if ruleAt := t.exposed(j); ruleAt != "" {
 			t.holdForRule(ruleAt)
-		} else {
+		} else if j.Verdict == order.Accepted {
 			t.refusals.orderCreated()
+		} else {
+			t.refusals.orderKnown()
 		}
 		p.Release(sig)
 		return order.EndAnswer
@@ -159,7 +161,7 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 // present rules call something else is recalled, too: the rules changed meanwhile.
 func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, x *http1.Exchange, j *answer.Judgement) order.End {
 	orderNo := t.Order.OrderNo()
-	awaits, full := t.reportRefusal(p, t.refusals, t.wrongAddress(j), func() string { return t.refusalReason(j) })
+	awaits, full := t.reportRefusal(p, t.refusals, j, func() string { return t.refusalReason(j) })
 	p.Release(sig)
 	if !full && (awaits == nil || t.refusals.await(ctx, awaits) && t.refusedStill(x)) {
 		t.believed()
@@ -170,14 +172,14 @@ func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Si
 	return t.interruptedOr(ctx, order.EndHandBack)
 }
 
-// reportRefusal reports the refusal of the order to a detector. certain says that it completes the
-// run. If it does, reportRefusal holds the pool for a reason. Both steps happen under one lock: a refusal between them would
+// reportRefusal reports the refusal of the order to a detector; j is nil for one of the schema. If it
+// completes the run, reportRefusal holds the pool for a reason. Both steps happen under one lock: a refusal between them would
 // begin a new run, and be believed although the pool is held.
-func (t *submission) reportRefusal(p *gate.Permit, to *refusalDetector, certain bool, reason func() string) (awaits *refusalDecision, full bool) {
+func (t *submission) reportRefusal(p *gate.Permit, to *refusalDetector, j *answer.Judgement, reason func() string) (awaits *refusalDecision, full bool) {
 	t.reporting.Lock()
 	defer t.reporting.Unlock()
 	onTrial, held := t.gate.TrialOf(p, gate.BlockRefusals)
-	awaits, full = to.report(t.Order.OrderNo(), held || certain)
+	awaits, full = to.report(t.Order.OrderNo(), held || j != nil && t.wrongAddress(j), j != nil && j.Rule > 0)
 	if full && (onTrial || !held) {
 		t.gate.HoldByAnswer(gate.BlockRefusals, reason())
 	}

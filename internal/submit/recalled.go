@@ -133,7 +133,7 @@ func (t *submission) holdForRule(ruleAt string) {
 	t.reporting.Lock()
 	defer t.reporting.Unlock()
 	k := &t.report.History.Recalled
-	t.refusals.report(t.Order.OrderNo(), true)
+	t.refusals.report(t.Order.OrderNo(), true, true)
 	t.gate.HoldByAnswer(gate.BlockRefusals, fmt.Sprintf("a rule is wrong: %s called the answer to order %s a refusal (%s), and the API has the order: correct the rule. %s",
 		ruleAt, t.Order.OrderNo(), answer.Bounded(t.clean(k.Answer), 200), rulesAreReread))
 }

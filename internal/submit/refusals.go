@@ -14,8 +14,8 @@ import (
 // of the schema, until an order fulfils it (onBroken).
 //
 // A run is a sequence of refused orders without an order that was created. During a
-// run, each refused order waits. An acceptance or a duplicate of any order shows that
-// orders get through: the waiting refusals are believed. If the run reaches its
+// run, each refused order waits. An acceptance of any order shows that orders get through, and so
+// does a duplicate if no rule gave a refusal: the waiting refusals are believed. If the run reaches its
 // limit, all its orders go back to the queue and the gate shuts. If no other
 // submission is active for the quiet time, the run consists of a few bad orders, and
 // their refusals are believed.
@@ -25,6 +25,7 @@ type refusalDetector struct {
 
 	mu           sync.Mutex
 	run          map[string]struct{} // distinct order numbers of the run
+	ruled        bool                // a rule gave a refusal of the run
 	decision     *refusalDecision    // that the pending refusals await
 	pending      int
 	active       int       // submissions, those with a pending refusal included
@@ -92,8 +93,24 @@ func (d *refusalDetector) orderCreated() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.created = true
+	d.endRun()
+}
+
+// orderKnown ends the run, unless a rule gave one of its refusals: that the API knows an order shows
+// that requests arrive, and not that the rule reads answers right.
+func (d *refusalDetector) orderKnown() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ruled {
+		d.endRun()
+	}
+}
+
+// endRun believes the refusals of the run. The caller holds d.mu.
+func (d *refusalDetector) endRun() {
 	if len(d.run) > 0 {
 		clear(d.run)
+		d.ruled = false
 		d.decide(true)
 	}
 }
@@ -138,19 +155,20 @@ func (d *refusalDetector) trust() {
 	d.trustedUntil = time.Now().Add(trustTime)
 }
 
-// report counts a refused order. full says that the run is complete and its orders
+// report counts an order that was refused, by a rule or not. full says that the run is complete and its orders
 // go back to the queue: it reached its limit, or certain is set. Otherwise the caller
 // awaits the decision; nil means that the refusal is believed at once.
-func (d *refusalDetector) report(orderNo string, certain bool) (awaits *refusalDecision, full bool) {
+func (d *refusalDetector) report(orderNo string, certain, ruled bool) (awaits *refusalDecision, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !certain && (d.limit == 0 || time.Now().Before(d.trustedUntil)) {
 		return nil, false
 	}
 	d.run[orderNo] = struct{}{}
+	d.ruled = d.ruled || ruled
 	if certain || len(d.run) >= d.limit {
 		clear(d.run)
-		d.created, d.trustedUntil = false, time.Time{}
+		d.created, d.ruled, d.trustedUntil = false, false, time.Time{}
 		d.decide(false)
 		return nil, true
 	}

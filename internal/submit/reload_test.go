@@ -198,3 +198,50 @@ func TestRefusalsOfARuleThatMovedInItsFileAreRefusedInTheEnd(t *testing.T) {
 		require.Equal(t, order.OutcomeRejected, decide(rep, order.Facts{}).Outcome)
 	})
 }
+
+// A duplicate shows that requests arrive. That a rule reads the answers right, it does not show: what a wrong
+// rule refused goes on waiting, and is called back.
+func TestADuplicateConfirmsNoRefusalOfARule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := creates()
+		r := newRig(t, api, func(c *Config) { c.HoldRetry = 0 })
+		r.rules = mustRules(t, wrongRule)
+		api(call{orderNo: "doubted"}) // its answer was lost
+		r.warm()
+		var reports []order.Report
+		var wg sync.WaitGroup
+		r.refusals.begin() // a submission that goes on: no quiet time begins
+		wg.Go(func() { reports = r.many("n", 10) })
+		synctest.Wait()
+		rep := r.again("doubted", order.Report{History: order.History{Attempts: 1, Unsure: true, DoubtReason: "test"}})
+		require.Equal(t, order.OutcomeAccepted, decide(rep, order.Facts{}).Outcome)
+		ctx, stop := context.WithCancel(t.Context())
+		var stopped order.Report
+		wg.Go(func() { stopped = *r.Submit(ctx, &order.Submission{Order: newOrder(t, "stopped")}) })
+		synctest.Wait()
+		stop()
+		r.many("m", 10)
+		r.refusals.end()
+		wg.Wait()
+		require.Equal(t, map[order.End]int{order.EndHandBack: 11}, ends(append(reports, stopped)))
+		require.False(t, r.Gate().Open())
+	})
+	// What a status refuses, it refuses.
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c call) reply {
+			if c.orderNo == "there" {
+				return exists(c)
+			}
+			return refuse(c)
+		}, nil)
+		r.refusals.begin()
+		defer r.refusals.end()
+		var reports []order.Report
+		var wg sync.WaitGroup
+		wg.Go(func() { reports = r.many("n", 10) })
+		synctest.Wait()
+		r.one("there")
+		wg.Wait()
+		require.Equal(t, map[order.End]int{order.EndAnswer: 10}, ends(reports))
+	})
+}

@@ -189,7 +189,7 @@ func (t *submission) onBroken(ctx context.Context, p *gate.Permit) order.End {
 		p.Release(gate.Signal{})
 		return order.EndInvalid
 	}
-	awaits, full := t.reportRefusal(p, t.broken, false, func() string {
+	awaits, full := t.reportRefusal(p, t.broken, nil, func() string {
 		return "a run of different orders that break the order schema without one that fulfils it, the last one: " + t.report.Error +
 			": is ORDERPOST_ORDER_SCHEMA right? If it is, resume. The worker reads its file again when it changes"
 	})
