@@ -225,8 +225,11 @@ func (b *bare) Write(part []byte) (int, error) {
 	return b.conn.Write(part)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError is for http.ResponseController. Only a header can still wait: parts are not held back.
 func (b *bare) FlushError() error {
+	if b.begun && b.head == nil {
+		return nil
+	}
 	_, err := b.Write(nil)
 	return err
 }

@@ -3,6 +3,8 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,4 +104,35 @@ func (w *watched) over(d Door) { w.Door = d }
 func (w *watched) Watch(ctx context.Context, orderNo string, changed func()) (stop func()) {
 	w.begun <- struct{}{}
 	return w.Door.Watch(ctx, orderNo, changed)
+}
+
+// TestAFlushOfABareAnswerWritesNothingTwice: ten thousand feeds are told each outcome, so a system call that
+// carries nothing counts.
+func TestAFlushOfABareAnswerWritesNothingTwice(t *testing.T) {
+	t.Parallel()
+	client, server := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, client) }()
+	c := &countedWrites{Conn: server}
+	b := &bare{conn: c}
+	require.NoError(t, b.FlushError())
+	require.Equal(t, 1, c.n, "the header goes out though no part of the body is there")
+	for range 3 {
+		_, err := b.Write([]byte("part"))
+		require.NoError(t, err)
+		require.NoError(t, b.FlushError())
+	}
+	require.Equal(t, 4, c.n)
+	require.NoError(t, b.conn.Close())
+	require.NoError(t, client.Close())
+}
+
+// countedWrites counts the writes to a connection.
+type countedWrites struct {
+	net.Conn
+	n int
+}
+
+func (c *countedWrites) Write(p []byte) (int, error) {
+	c.n++
+	return c.Conn.Write(p)
 }
