@@ -26,12 +26,14 @@ type Door struct {
 	looks   gather[*look]
 	scans   gather[*scan]
 	follow  follower
+
+	catchUps chan struct{} // one place for each feed that reads the stream
 }
 
 // New returns a door over an open queue, which the caller closes after the door. It stores
 // no order that breaks the schema, which may be nil.
 func New(q *queue.Queue, schema *orderschema.Schema) *Door {
-	d := &Door{q: q, schema: schema}
+	d := &Door{q: q, schema: schema, catchUps: make(chan struct{}, catchUps)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.checks = newGather(d, batchOf, d.check)
 	d.queued, d.waiting = newLine(d), newLine(d)

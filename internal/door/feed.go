@@ -84,18 +84,22 @@ func (f *feed) begin(ctx context.Context) error {
 	return f.d.unread(err)
 }
 
-// catchUp reads the stream to its end, because the follower does not have what is next.
+// catchUps is how many feeds of a door read the stream at the same time. More would share what the
+// broker gives, and each read must end in time.
+const catchUps = 4
+
+// catchUp reads one page of the stream, because the follower does not have what is next.
 func (f *feed) catchUp(ctx context.Context) error {
 	from := f.d.follow.start(f.run)
-	err := f.d.q.Results().Walk(ctx, f.after+1, queue.ToTheEnd, func(page []*settle.Message) error {
-		for _, m := range page {
-			if err := f.pass(&entry{msg: m}); err != nil {
-				return err
-			}
+	page, err := f.nextPage(ctx)
+	for _, m := range page {
+		if err := f.pass(&entry{msg: m}); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
 	switch {
+	case len(page) > 0:
+		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil && !f.d.q.MayLag():
@@ -106,6 +110,21 @@ func (f *feed) catchUp(ctx context.Context) error {
 	default: // a replica that lags, or an outage
 		return settle.RealTime().Sleep(ctx, lookEvery)
 	}
+}
+
+// nextPage reads the page after f.after when it is this feed's turn; none = the stream ends there.
+func (f *feed) nextPage(ctx context.Context) (page []*settle.Message, err error) {
+	select {
+	case f.d.catchUps <- struct{}{}:
+		defer func() { <-f.d.catchUps }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	err = f.d.q.Results().Walk(ctx, f.after+1, queue.ToTheEnd, func(first []*settle.Message) error {
+		page = first
+		return errStopped
+	})
+	return page, err
 }
 
 func (f *feed) passAll(page []*entry) error {

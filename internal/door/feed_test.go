@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -134,4 +137,64 @@ func TestManyFeedsReadOneFollower(t *testing.T) {
 	}
 	cancel()
 	require.Eventually(t, r.idle, waitLong, waitShort)
+}
+
+// TestFeedsThatAreFarBehindTakeTurns: hundreds of clients come back at once and read what they missed. If each
+// asked the broker at the same time, all would wait longer than they may, and throw away what came.
+func TestFeedsThatAreFarBehindTakeTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n, feeds = 300, 100
+	var orders []Order
+	for i := range n {
+		orders = append(orders, Order{Body: body(fmt.Sprint(i), "1")})
+	}
+	for _, err := range r.SubmitAll(t.Context(), slices.Values(orders)) {
+		require.NoError(t, err)
+	}
+	r.answer(n, order.Accepted)
+
+	var mu sync.Mutex
+	open, most := map[string]bool{}, 0
+	_, err := r.broker.JetStream(t).Conn().Subscribe(">", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasPrefix(m.Subject, "$JS.API.DIRECT.GET.") && strings.Contains(string(m.Data), `"batch":`) {
+			open[m.Reply] = true
+			most = max(most, len(open))
+		} else if m.Header.Get("Status") != "" {
+			delete(open, m.Subject)
+		}
+	})
+	require.NoError(t, err)
+	require.NoError(t, r.broker.JetStream(t).Conn().Flush())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stuck, whole sync.WaitGroup
+	stuck.Add(feeds)
+	goOn := make(chan struct{})
+	for range feeds {
+		whole.Go(func() {
+			got := 0
+			for _, err := range r.Outcomes(ctx, 0) {
+				if err != nil {
+					t.Error(err)
+				}
+				if got++; got == 1 { // it keeps nobody waiting while its client does not read
+					stuck.Done()
+					<-goOn
+				} else if got == n {
+					break
+				}
+			}
+		})
+	}
+	stuck.Wait()
+	close(goOn)
+	whole.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	require.Positive(t, most)
+	require.LessOrEqual(t, most, catchUps+1, "with the follower's")
 }
