@@ -74,7 +74,7 @@ func TestLinesOfOutcomes(t *testing.T) {
 		}
 		polled <- a
 	}()
-	require.Eventually(t, func() bool { return r.open("outcomes") == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.waits() == 1 }, patience, time.Millisecond) // it knows the end
 	r.bring("D")
 	got := outcomes(t, (<-polled).text).got
 	require.Len(t, got, 1)

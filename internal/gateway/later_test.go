@@ -22,13 +22,15 @@ func TestLongWaits(t *testing.T) {
 	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read}})
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.parkAfter, o.Clients = time.Millisecond, path })
 	auth := "Authorization: " + bearer("shop") + "\n"
+	asked := 0
 	get := func(path, headers string) *raw {
+		asked++
 		return r.dial().send("GET %s HTTP/1.1\nHost: localhost\n"+auth+headers+"\n", path)
 	}
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("shop"), headerKey, "1").status)
-	parked := func(n float64) {
+	parked := func(open int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return r.open("order")+r.open("outcomes") == n }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return r.waits() == asked && int(r.open("order")+r.open("outcomes")) == open }, patience, time.Millisecond)
 	}
 	const poll = "/v1/orders?order_no=A&submission=1&wait=5m"
 	leaves := get(poll, "")

@@ -78,8 +78,8 @@ func TestWaitsEndWithTheirToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRevocable(t, c.parkAfter, c.recheckEvery)
-			waits := []*raw{r.as("order", "GET /v1/orders?order_no=A&wait=5m", "", ""), r.as("outcomes", "GET /v1/outcomes?after=end&wait=5m", "", "")}
-			feed := r.as("outcomes", "GET /v1/outcomes?after=end", "Accept: text/event-stream\n", "")
+			waits := []*raw{r.as("order", "GET /v1/orders?order_no=A&wait=5m", "", ""), r.as("outcomes", "GET /v1/outcomes?after=0&wait=5m", "", "")}
+			feed := r.as("outcomes", "GET /v1/outcomes?after=0", "Accept: text/event-stream\n", "")
 			r.change()
 			if c.settles {
 				r.settle(1)

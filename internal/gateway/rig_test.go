@@ -203,3 +203,10 @@ func (r *rig) open(route string) float64 {
 	}
 	return 0
 }
+
+// waits returns how many requests went on without net/http so far. Those know where they began.
+func (r *rig) waits() int {
+	r.crowds.mu.Lock()
+	defer r.crowds.mu.Unlock()
+	return r.crowds.waits
+}
