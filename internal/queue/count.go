@@ -96,12 +96,20 @@ func (cs *Census) pending(ctx context.Context, state jetstream.StreamState) (uin
 	case err != nil:
 		return 0, fmt.Errorf("consumer %s of stream %s: %w", cs.conn.n.consumer, cs.conn.n.intents, err)
 	}
-	info := consumer.CachedInfo()
-	n := info.NumPending + uint64(max(info.NumAckPending, 0))
-	if n == 0 && info.Delivered.Stream < state.LastSeq { // it has not heard of the last ones yet
-		n = 1
+	return pendingBy(state, consumer.CachedInfo()), nil
+}
+
+// pendingBy counts what is not acknowledged by the stream, and by its consumer a moment later. The
+// broker tells its consumers of an intent after it has confirmed it, so the stream says how many there are at least.
+func pendingBy(state jetstream.StreamState, info *jetstream.ConsumerInfo) uint64 {
+	held, toCome := uint64(max(info.NumAckPending, 0)), info.NumPending
+	if past := max(info.Delivered.Stream, state.FirstSeq-1); past < state.LastSeq {
+		toCome = max(toCome, state.LastSeq-past-min(state.LastSeq-past, uint64(max(state.NumDeleted, 0))))
+		if held+toCome == 0 {
+			toCome = 1
+		}
 	}
-	return min(n, state.Msgs), nil
+	return min(held+toCome, state.Msgs)
 }
 
 // Deliveries is how far the queue was given to workers.

@@ -6,11 +6,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
+
+// TestPendingBeforeTheConsumerKnows: the broker confirms an intent before its consumers hear of it.
+func TestPendingBeforeTheConsumerKnows(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, last, msgs, deleted, delivered uint64
+		told, held                            int
+		want                                  uint64
+	}{
+		"it has heard of none":                 {1, 3, 3, 0, 0, 0, 0, 3},
+		"it has heard of the first":            {1, 3, 3, 0, 0, 1, 0, 3},
+		"one is held":                          {1, 3, 3, 0, 1, 0, 1, 3},
+		"it has heard of all":                  {1, 3, 3, 0, 1, 2, 1, 3},
+		"all are settled, and stored":          {1, 3, 3, 0, 3, 0, 0, 0},
+		"the settled ones have left":           {4, 6, 3, 0, 3, 0, 0, 3},
+		"the log was purged before a delivery": {4, 6, 3, 0, 0, 0, 0, 3},
+		"behind holes, of which any may be":    {1, 9, 4, 5, 6, 0, 1, 1},
+		"behind holes, and none is held":       {3, 9, 3, 4, 6, 0, 0, 1},
+		"more was delivered since":             {1, 3, 3, 0, 5, 0, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := &jetstream.ConsumerInfo{NumPending: uint64(c.told), NumAckPending: c.held}
+			info.Delivered.Stream = c.delivered
+			require.Equal(t, c.want, pendingBy(jetstream.StreamState{FirstSeq: c.first, LastSeq: c.last, Msgs: c.msgs, NumDeleted: int(c.deleted)}, info))
+		})
+	}
+}
 
 func TestOldestDue(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
