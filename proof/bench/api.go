@@ -40,7 +40,7 @@ func (r *rig) startAPI(ctx context.Context, o contender.SinkOptions) (*api, erro
 			return a, nil
 		}
 		if ended := p.lookAgain(ctx); ended != nil {
-			return nil, errors.Join(fmt.Errorf("the API: %w\n%s", ended, p.lastWords()), p.stop())
+			return nil, errors.Join(fmt.Errorf("the API: %w\n%s", ended, p.lastWords(errorLines, "")), p.stop())
 		}
 	}
 }

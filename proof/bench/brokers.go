@@ -175,8 +175,10 @@ func (b *broker) ready(ctx context.Context) error {
 }
 
 // connect opens a connection of the bench's own.
-func (b *broker) connect() (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect(b.url, nats.Name("bench"))
+func (b *broker) connect() (*nats.Conn, jetstream.JetStream, error) { return connect(b.url, "") }
+
+func connect(url, token string) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect(url, nats.Name("bench"), nats.Token(token))
 	if err != nil {
 		return nil, nil, err
 	}

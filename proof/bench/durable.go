@@ -165,7 +165,7 @@ func (c *durableCase) try(ctx context.Context, row durableRow) (out outcome, err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w%s", err, d.lastWords())
+			err = fmt.Errorf("%w%s", err, d.lastWords(errorLines, ""))
 		}
 		d.end()
 	}()

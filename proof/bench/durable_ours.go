@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet"
@@ -43,6 +45,7 @@ func runOursOnServers(n int) func(ctx context.Context, d *durableTrial) error {
 		if err != nil {
 			return err
 		}
+		d.connect = b.connect
 		if d.queue, err = b.open(ctx); err != nil {
 			return err
 		}
@@ -106,6 +109,7 @@ func (d *durableTrial) join(ctx context.Context, data string) (*queue.Queue, err
 		cfg.Name, cfg.ConnectTimeout, cfg.Living = "bench", time.Second, fleet.Living
 		err := worker.JoinEmbedded(&cfg, data)
 		if err == nil {
+			d.connect = func() (*nats.Conn, jetstream.JetStream, error) { return connect(cfg.URL, cfg.Token) }
 			var q *queue.Queue
 			if q, err = queue.Open(ctx, cfg, zerolog.Nop()); err == nil {
 				return q, nil

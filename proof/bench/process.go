@@ -136,12 +136,21 @@ func (p *process) note() {
 	}
 }
 
-// lastWords is the end of the process's log, for errors.
-func (p *process) lastWords() string {
+// errorLines is how many lines of each log an error ends with.
+const errorLines = 5
+
+// lastWords is the end of the process's log, and what it says about something; "" = nothing.
+func (p *process) lastWords(n int, about string) string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return p.name + ":\n  " + strings.Join(lines[max(0, len(lines)-5):], "\n  ")
+	var kept []string
+	for i, line := range lines {
+		if i >= len(lines)-n || about != "" && strings.Contains(line, about) {
+			kept = append(kept, line)
+		}
+	}
+	return p.name + ":\n  " + strings.Join(kept, "\n  ")
 }

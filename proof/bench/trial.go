@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"orderpost/internal/queue"
 	"orderpost/proof/bench/contender"
 )
@@ -74,6 +77,7 @@ type stage struct {
 	broker  *broker // nil if the worker runs it
 	queue   *queue.Queue
 	workers []*process
+	connect func() (*nats.Conn, jetstream.JetStream, error) // to the queue's broker, beside the queue
 	// profileAddr is where a profiled worker serves its profile.
 	profileAddr string
 }
@@ -86,7 +90,7 @@ func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
 	s := &stage{rig: r, trial: t}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w%s", err, s.lastWords())
+			err = fmt.Errorf("%w%s", err, s.lastWords(errorLines, ""))
 		}
 		s.end()
 	}()
@@ -116,6 +120,7 @@ func (s *stage) prepareQueue(ctx context.Context) (err error) {
 	if s.broker, err = s.startBroker(max(1, s.nodes), s.profile != ""); err != nil {
 		return err
 	}
+	s.connect = s.broker.connect
 	if s.queue, err = s.broker.open(ctx); err != nil {
 		return err
 	}
@@ -178,30 +183,27 @@ func (s *stage) workerEnv(more ...string) []string {
 	return env
 }
 
-// stallTimeout is how long a trial may go without progress.
-const stallTimeout = time.Minute
-
 // untilDone waits until the API has seen every order and none is left in the queue.
 func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
-	var progress int64
-	moved := time.Now()
-	for {
+	var p progress
+	for pending := uint64(0); ; {
 		seen, err := s.api.seen(ctx, false)
 		if err != nil {
 			return time.Time{}, err
 		}
-		if seen.Orders > progress {
-			progress, moved = seen.Orders, time.Now()
+		idle := p.noted(seen.Orders, pending)
+		if idle > stallTimeout {
+			return time.Time{}, fmt.Errorf("the API has seen %d orders of %d, and nothing moved for %s", seen.Orders, s.orders, stallTimeout)
 		}
-		if time.Since(moved) > stallTimeout {
-			return time.Time{}, fmt.Errorf("the API has seen %d orders of %d, and none for %s", seen.Orders, s.orders, stallTimeout)
-		}
+		s.told(ctx, &p, idle)
 		if seen.Refused > 0 {
 			return time.Time{}, fmt.Errorf("the API refused %d signatures", seen.Refused)
 		}
 		if seen.Orders >= int64(s.orders) {
-			if c, err := s.queue.Census.Count(ctx); err == nil && c.Pending == 0 && c.Waiting == 0 {
-				return time.Now(), nil
+			if c, err := s.queue.Census.Count(ctx); err == nil {
+				if pending = c.Pending + c.Waiting; pending == 0 {
+					return time.Now(), nil
+				}
 			}
 		}
 		if err := s.workers[0].lookAgain(ctx); err != nil {
@@ -291,9 +293,9 @@ func (s *stage) all() []*process {
 	return list
 }
 
-func (s *stage) lastWords() (text string) {
+func (s *stage) lastWords(n int, about string) (text string) {
 	for _, p := range s.all() {
-		text += "\n" + p.lastWords()
+		text += "\n" + p.lastWords(n, about)
 	}
 	return text
 }
