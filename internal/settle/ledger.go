@@ -43,6 +43,7 @@ type Ledger struct {
 
 	cancelled   cancelled
 	gaveBack    atomic.Uint64                           // counts what was given back without a delay
+	purging     atomic.Bool                             // this process purges the log of intents (R14)
 	disconnects atomic.Uint64                           // counts Disconnected and ForgetDeliveries
 	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters filed, by outcome
 	mutation    Mutation                                // set by simulations only

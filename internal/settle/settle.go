@@ -275,10 +275,15 @@ func (wk *Worker) giveBack(ctx context.Context, d *Delivery, last Entry, since t
 	if err != nil || d.serverID != wk.ledger.store.ServerID() {
 		return nil
 	}
+	if delay == 0 {
+		wk.ledger.gaveBack.Add(1)
+	}
+	if wk.ledger.purging.Load() { // a purge makes the broker forget what waits to be delivered again (R14)
+		delay = max(delay, RequestTimeout)
+	}
 	if delay > 0 {
 		err = d.answer.NakWithDelay(delay)
 	} else {
-		wk.ledger.gaveBack.Add(1)
 		err = d.answer.Nak()
 	}
 	if err != nil {

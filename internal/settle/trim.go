@@ -88,7 +88,7 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 		upTo = p.Delivered
 	}
 	// The stream may be another one by now, which gives sequences again.
-	if tr.ledger.link() != connection || tr.ledger.gaveBack.Load() != tr.heard.gaveBack || age(asked, tr.ledger.time.Now()) > tr.claims.Term() {
+	if tr.ledger.link() != connection || age(asked, tr.ledger.time.Now()) > tr.claims.Term() {
 		return nil
 	}
 	switch {
@@ -101,6 +101,11 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 		}
 		err = tr.removeEach(ctx, connection, seqs)
 	case may:
+		tr.ledger.purging.Store(true) // before gaveBack is read: what is given back later comes after the purge
+		defer tr.ledger.purging.Store(false)
+		if tr.ledger.gaveBack.Load() != tr.heard.gaveBack {
+			return nil
+		}
 		tr.purgedAt = tr.ledger.time.Now()
 		err = tr.ledger.store.PurgeIntents(ctx, upTo)
 	default:

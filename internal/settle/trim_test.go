@@ -41,6 +41,12 @@ func settleAll(t *testing.T, q *queue.Queue, ds []*settle.Delivery, floor uint64
 	for _, d := range ds {
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
+	requireFloor(t, q, floor)
+}
+
+// requireFloor waits until the broker has read the acknowledgements up to a sequence.
+func requireFloor(t *testing.T, q *queue.Queue, floor uint64) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		at, err := q.AckFloor(t.Context())
 		return err == nil && at == floor
@@ -63,6 +69,78 @@ func TestR14ATrimHoldsUpNothingThatIsToComeAgain(t *testing.T) {
 	}
 	settleAll(t, q, pull(t, q, len(back)), 20)
 	requireDrained(t, q)
+}
+
+// trimmed is a store that runs a function once, after the trimmer has heard of the progress or before it
+// purges.
+type trimmed struct {
+	settle.Store
+	afterProgress, beforePurge func()
+}
+
+func (s *trimmed) Progress(ctx context.Context) (settle.Progress, error) {
+	p, err := s.Store.Progress(ctx)
+	once(&s.afterProgress)
+	return p, err
+}
+
+func (s *trimmed) PurgeIntents(ctx context.Context, upTo uint64) error {
+	once(&s.beforePurge)
+	return s.Store.PurgeIntents(ctx, upTo)
+}
+
+// A worker gives intents back while it trims the log, and they come again long before their ack wait
+// is over: no purge makes the broker forget them.
+func TestR14WhatIsGivenBackDuringATrimComesAgain(t *testing.T) {
+	for name, hook := range map[string]func(*trimmed) *func(){
+		"after its look":  func(s *trimmed) *func() { return &s.afterProgress },
+		"while it purges": func(s *trimmed) *func() { return &s.beforePurge },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			q := openQueue(t, s, "w1", func(c *queue.Config) { c.AckWait = 10 * time.Minute })
+			ds := pulled(t, q, 20, 20)
+			settleAll(t, q, ds[:10], 10)
+			var again []*settle.Delivery
+			served := make(chan error, 1)
+			go func() { // half of what is given back finds a slot
+				served <- q.Pull(t.Context(), 5, time.Minute, func(ds []*settle.Delivery) { again = append(again, ds...) })
+			}()
+			require.Eventually(t, func() bool {
+				p, err := q.Ledger.ExportStore().Progress(t.Context())
+				return err == nil && p.NoneAgain
+			}, time.Minute, time.Millisecond, "the pull waits")
+			nc := s.JetStream(t).Conn()
+			answers, err := nc.SubscribeSync("$JS.ACK.>")
+			require.NoError(t, err)
+			require.NoError(t, nc.Flush())
+			isServed := false
+			store := &trimmed{Store: q.Ledger.ExportStore()}
+			*hook(store) = func() {
+				at := ""
+				for _, d := range ds[10:] {
+					require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
+					answer, err := answers.NextMsg(time.Minute)
+					require.NoError(t, err)
+					at = string(answer.Data)
+				}
+				if at == `-NAK {"delay": 0}` { // the broker has them wait for a pull
+					require.NoError(t, <-served)
+					isServed = true
+				}
+			}
+			q.Ledger.ExportSetStore(store)
+			require.NoError(t, q.Trimmer.Trim(t.Context()))
+			if !isServed {
+				require.NoError(t, <-served)
+			}
+			for _, d := range ds[10:] {
+				d.Release()
+			}
+			settleAll(t, q, append(again, pull(t, q, 5)...), 20)
+			requireDrained(t, q)
+		})
+	}
 }
 
 // Few intents are removed by their sequences, which holds up nothing.
@@ -152,6 +230,7 @@ func TestR14AnIntentThatLeftMeanwhileIsNotStranded(t *testing.T) {
 	worker, q := openQueue(t, s, "a"), openQueue(t, s, "b")
 	d := pulled(t, worker, 1, 1)[0]
 	settleAs(t, worker, d, report(order.Rejected, d.History))
+	requireFloor(t, q, 1)
 	require.Equal(t, 1, stored(t, q))
 	store := q.Ledger.ExportStore()
 	q.Ledger.ExportSetStore(&meanwhile{Store: store, beforeLetter: func() {
