@@ -100,5 +100,5 @@ func (mv *Mover) removeMoved(ctx context.Context, groups []waitingGroup) error {
 
 // removeSingly removes intents from the waiting room by their sequences.
 func (mv *Mover) removeSingly(ctx context.Context, gone []*waitingIntent) error {
-	return mv.ledger.time.Each(len(gone), LeaderReads, func(i int) error { return mv.ledger.store.DeleteWaiting(ctx, gone[i].at) })
+	return mv.ledger.eachRemoval(len(gone), func(i int) error { return mv.ledger.store.DeleteWaiting(ctx, gone[i].at) })
 }

@@ -153,7 +153,7 @@ func (tr *Trimmer) TrimSingly(ctx context.Context) error {
 
 // removeEach removes settled intents by their sequences, while the connection lasts.
 func (tr *Trimmer) removeEach(ctx context.Context, connection link, seqs []uint64) error {
-	return tr.ledger.time.Each(len(seqs), trimAtOnce, func(i int) error {
+	return tr.ledger.eachRemoval(len(seqs), func(i int) error {
 		if tr.ledger.link() != connection {
 			return nil
 		}
@@ -163,6 +163,17 @@ func (tr *Trimmer) removeEach(ctx context.Context, connection link, seqs []uint6
 
 // trimAtOnce bounds the single removals and looks under way, so that orders do not wait for them.
 const trimAtOnce = 8
+
+// eachRemoval calls remove for 0 to n-1, each of which removes one message. A server without replicas syncs
+// each before it takes the next, and answers no question about a stream or a consumer while others
+// wait (nats-server 2.15, processJSAPIRoutedRequests). So there the next one waits here.
+func (lg *Ledger) eachRemoval(n int, remove func(i int) error) error {
+	atOnce := 1
+	if lg.store.Replicated() {
+		atOnce = trimAtOnce
+	}
+	return lg.time.Each(n, atOnce, remove)
+}
 
 // look extends the prefix of the log that records settle, as far as the consumer's floor. The floor
 // only says where to look: a broker that was killed may have stored an acknowledgement before what

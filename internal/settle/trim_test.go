@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,6 +158,30 @@ func TestR14FewIntentsLeaveWithoutAPurge(t *testing.T) {
 	require.Equal(t, 4, stored(t, q))
 	settleAll(t, q, pull(t, q, 4), 8)
 	requireDrained(t, q)
+}
+
+// queued is a store that counts the single removals under way.
+type queued struct {
+	settle.Store
+	now, most atomic.Int64
+}
+
+func (s *queued) DeleteIntent(ctx context.Context, seq uint64) error {
+	defer s.now.Add(-1)
+	s.most.Store(max(s.most.Load(), s.now.Add(1)))
+	return s.Store.DeleteIntent(ctx, seq)
+}
+
+// While single removals wait in a server, it answers no question about a stream or a consumer.
+func TestR14SingleRemovalsDoNotQueueUp(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	ds := pulled(t, q, 5, 5)
+	settleAll(t, q, ds[:4], 4)
+	store := &queued{Store: q.Ledger.ExportStore()}
+	q.Ledger.ExportSetStore(store)
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
+	require.Equal(t, 1, stored(t, q))
+	require.EqualValues(t, 1, store.most.Load())
 }
 
 // While all workers are busy, the log is trimmed if they are given new intents.
