@@ -2,12 +2,9 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
@@ -48,7 +45,7 @@ func (s *stage) told(ctx context.Context, p *progress, idle time.Duration) {
 	if err != nil {
 		text = fmt.Sprintf("what holds it up cannot be read: %v", err)
 	}
-	s.say("no progress for %s: the API has seen %d orders of %d, and %d are pending\n%s%s", idle.Round(time.Second), p.seen, s.orders, p.pending, text, s.lastWords(stallLines, about))
+	s.say("no progress for %s: the API has seen %d orders of %d\n%s%s", idle.Round(time.Second), p.seen, s.orders, text, s.lastWords(stallLines, about))
 }
 
 // held describes the workers' consumer, and the first stored intent that it does not count as
@@ -65,13 +62,9 @@ func (s *stage) held(ctx context.Context) (text, orderNo string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	info := *consumer.CachedInfo()
-	info.Config = jetstream.ConsumerConfig{} // known
-	state, err := json.Marshal(info)
-	if err != nil {
-		return "", "", err
-	}
-	text = fmt.Sprintf("consumer: %s\n", state)
+	info := consumer.CachedInfo()
+	text = fmt.Sprintf("consumer: %d deliveries, up to intent %d; acknowledged up to %d; %d not acknowledged, %d delivered again; %d not delivered yet; %d pulls wait\n",
+		info.Delivered.Consumer, info.Delivered.Stream, info.AckFloor.Stream, info.NumAckPending, info.NumRedelivered, info.NumPending, info.NumWaiting)
 	first, err := s.queue.Store().IntentsFrom(ctx, info.AckFloor.Stream+1, 1)
 	if err != nil || len(first) == 0 {
 		return text + "no intent is stored above its floor\n", "", err
