@@ -78,12 +78,12 @@ func (s *stage) held(ctx context.Context) (text, orderNo string, err error) {
 	return text + heldText(m, record.Record), orderNo, nil
 }
 
-// heldText tells why an intent is not acknowledged, by its record.
+// heldText tells why an intent may not be acknowledged, by its record.
 func heldText(m *settle.Message, r *order.Record) string {
-	why, said := "it has no record: no worker has begun, and the broker does not deliver it again", ""
+	why, said := "it has no record: it is on its way to a worker, or the broker does not deliver it again", ""
 	switch {
 	case m.SettledBy(r):
-		why = "it has its outcome: its acknowledgement had no effect"
+		why = "it has its outcome: its acknowledgement is on its way, or had no effect"
 	case r != nil:
 		why = "it has a note, but no outcome: a worker holds it, or gave it back"
 	}
