@@ -166,7 +166,8 @@ const trimAtOnce = 8
 
 // eachRemoval calls remove for 0 to n-1, each of which removes one message. A server without replicas syncs
 // each before it takes the next, and answers no question about a stream or a consumer while others
-// wait (nats-server 2.15, processJSAPIRoutedRequests). So there the next one waits here.
+// wait (nats-server 2.15, processJSAPIRoutedRequests). An order without a record that is looked at again before
+// its attempt needs such an answer: it would be held meanwhile, and hold the floor. So there the next one waits here.
 func (lg *Ledger) eachRemoval(n int, remove func(i int) error) error {
 	atOnce := 1
 	if lg.store.Replicated() {
