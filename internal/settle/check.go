@@ -228,12 +228,17 @@ func (d *Delivery) bodyHash() string {
 }
 
 // classifyUnsettled returns what an intent needs that no earlier outcome
-// decides: the outcome of a cancellation, R8's handling alone, an outcome as invalid, or a
-// submission.
+// decides: the outcome of a cancellation, a delay, R8's handling alone, an outcome as invalid, or
+// a submission. After a reconnect the former owner of a redelivered order may not have noticed the
+// end of its claim, and its request may still be on its way (R7). Such an order waits in the queue,
+// where it takes no slot from those that may be posted.
 func (wk *Worker) classifyUnsettled(d *Delivery, now time.Time) Work {
 	if mark := wk.withdrawn(d, d.History); mark != nil {
 		d.cancelledBy = mark.By
 		return WorkCancelled
+	}
+	if d.wait = wk.graceLeft(now); d.wait > 0 && d.Redelivered() && d.Invalid == nil {
+		return WorkNotYet
 	}
 	switch {
 	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):

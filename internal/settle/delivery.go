@@ -102,8 +102,8 @@ const (
 	// WorkWithheld: an earlier intent of this order_no ended as unknown, and no
 	// person allowed another one.
 	WorkWithheld
-	// WorkNotYet: the broker delivered the intent before its delay was over, or its
-	// producer published it to the queue with a time that has not come.
+	// WorkNotYet: the broker delivered the intent before its delay was over, or again soon
+	// after a reconnect, or its producer published it to the queue with a time that has not come.
 	WorkNotYet
 	// WorkClaimed: another worker's attempt note is open.
 	WorkClaimed

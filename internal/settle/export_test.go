@@ -56,6 +56,8 @@ func (wk *Worker) ExportGiveBack(d *Delivery, delay time.Duration) error {
 	return wk.giveBack(context.Background(), d, d.Last, wk.ledger.time.Now(), delay)
 }
 
+func (d *Delivery) ExportWait() time.Duration { return d.wait }
+
 func (lg *Ledger) ExportUpdateRecord(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {
 	return lg.updateRecord(ctx, token, func(cur Entry) (*order.Record, error) { return decide(cur.Record) })
 }

@@ -254,10 +254,6 @@ func (j *job) submit() {
 		ctx, cancel = d.lease.Bound(ctx, order.ErrLeaseLost)
 	}
 	defer cancel()
-	if j.awaitReconnectGrace(ctx) != nil {
-		j.conclude(&order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
-		return
-	}
 	proven := false
 	s := &order.Submission{
 		Order: d.Order, History: d.History, Deadline: d.Intent.Deadline,
@@ -301,29 +297,6 @@ func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
 func (j *job) mustNoteBegin() bool {
 	d := j.d
 	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.worker.ledger.mutated(NoBeginNote))
-}
-
-// awaitReconnectGrace delays the posting of a redelivered order after a
-// reconnect. Its former owner may not have noticed the end of its claim, and
-// that owner's request may still be on its way (R7).
-func (j *job) awaitReconnectGrace(ctx context.Context) error {
-	until := j.worker.ReconnectGraceUntil()
-	if !j.d.Redelivered() || until.IsZero() || j.worker.ledger.mutated(NoReconnectGrace) {
-		return nil
-	}
-	wait := until.Sub(j.worker.ledger.time.Now())
-	if wait <= 0 {
-		return nil
-	}
-	return j.worker.ledger.time.Sleep(ctx, wait)
-}
-
-// endOf returns the end of a submission whose context ended before it began.
-func endOf(ctx context.Context) order.End {
-	if errors.Is(context.Cause(ctx), order.ErrLeaseLost) {
-		return order.EndLeaseLost
-	}
-	return order.EndHandBack
 }
 
 // conclude asks order.Decide for the settlement and carries it out.

@@ -67,6 +67,14 @@ func (wk *Worker) ReconnectGraceUntil() time.Time {
 	return at.Add(max(wk.ledger.cfg.AttemptTimeout, wk.claims.Term()))
 }
 
+// graceLeft returns how long redelivered orders still wait after a reconnect (R7).
+func (wk *Worker) graceLeft(now time.Time) time.Duration {
+	if wk.ledger.mutated(NoReconnectGrace) {
+		return 0
+	}
+	return wk.ReconnectGraceUntil().Sub(now)
+}
+
 // RestoreHighWaterMark writes this worker's delivered high-water mark into a
 // bucket that was created again.
 func (wk *Worker) RestoreHighWaterMark(ctx context.Context) error { return wk.highWater.restore(ctx) }
