@@ -35,6 +35,7 @@ const (
 	doorsPart     = "doors"
 	approvalsPart = "approvals"
 	clocksPart    = "clocks"
+	turnsPart     = "nats-server" // of several
 )
 
 // The brokers of a run.

@@ -30,7 +30,9 @@ func processFaults() []fault {
 			fault{name: "freeze-worker-long", what: "SIGSTOP to a worker for longer than its claims last, then SIGCONT", weight: 3,
 				least: ackWait * 5 / 4, most: ackWait * 3, inject: freezeWorker},
 			fault{name: "freeze-broker", what: "SIGSTOP to a broker, then SIGCONT", needs: apart, weight: 1,
-				least: 300 * time.Millisecond, most: 6 * time.Second, inject: freezeBroker})
+				least: 300 * time.Millisecond, most: 6 * time.Second, inject: freezeBroker},
+			fault{name: "lame-duck", what: "one of the three nodes tells its clients to go elsewhere, and ends (lame duck mode)", needs: []string{clusterBroker}, part: turnsPart, weight: 3,
+				least: 100 * time.Millisecond, most: 4 * time.Second, inject: stopBroker(lameDuckSignal)})
 	}
 	return all
 }
@@ -53,7 +55,8 @@ func stopBroker(s syscall.Signal) func(context.Context, *rig, *rand.Rand) (heal,
 	}
 }
 
-// drainPatience is longer than the workers' ORDERPOST_DRAIN_TIMEOUT.
+// drainPatience is longer than the workers' ORDERPOST_DRAIN_TIMEOUT, and than the lame duck mode of
+// a broker with some ten clients, of which it sends one away each second.
 const drainPatience = 15 * time.Second
 
 func (r *rig) end(p *process, s syscall.Signal) {

@@ -19,6 +19,7 @@ import (
 type process struct {
 	name string
 	path string
+	turn []string // programs that take turns, one for each start; empty = always path
 	args []string
 	env  []string
 	log  string
@@ -42,6 +43,10 @@ func (p *process) start() error {
 	p.down = false
 	if p.alive() {
 		return nil
+	}
+	if len(p.turn) > 0 {
+		p.path = p.turn[0]
+		p.turn = append(p.turn[1:], p.path)
 	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

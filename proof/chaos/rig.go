@@ -159,8 +159,7 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 	}
 	switch {
 	case r.o.broker == embeddedBroker:
-	case r.o.server != "":
-		r.bin["nats-server"] = r.o.server
+	case len(r.o.servers) > 0: // each node runs them in turn
 	default:
 		r.bin["nats-server"], err = build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2", "", overlay)
 	}
@@ -246,7 +245,7 @@ func (r *rig) startBrokers() (err error) {
 		if err := os.WriteFile(conf, []byte(r.brokerConf(name, listen, i, routes)), 0o600); err != nil {
 			return err
 		}
-		node := &process{name: name, history: r.history, broker: true, path: r.bin["nats-server"], args: []string{"-c", conf}, log: filepath.Join(r.dir, name+".log")}
+		node := &process{name: name, history: r.history, broker: true, path: r.bin["nats-server"], turn: slices.Clone(r.o.servers), args: []string{"-c", conf}, log: filepath.Join(r.dir, name+".log")}
 		r.nodes = append(r.nodes, node)
 		if err := r.giveClock(node); err != nil {
 			return err
@@ -261,7 +260,7 @@ func (r *rig) startBrokers() (err error) {
 // brokerConf returns a broker's configuration. no_advertise keeps clients on their
 // proxies.
 func (r *rig) brokerConf(name, listen string, i int, routes []string) string {
-	text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always }\n%s",
+	text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\nlame_duck_grace_period: 1s\njetstream { store_dir: %q, sync_interval: always }\n%s",
 		name, listen, r.storeDir(name), brokerAccounts)
 	if r.soaks {
 		_, port, _ := strings.Cut(r.profiles[i], ":")

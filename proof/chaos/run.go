@@ -51,7 +51,7 @@ type options struct {
 	kills     int
 	workers   int
 	broker    string
-	server    string // path of a nats-server; "" = built from this module's version
+	servers   []string // paths of nats-servers, which each node runs in turn; none = built from this module's version
 	policy    string
 	faults    []string
 	without   []string
@@ -107,7 +107,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.Float64Var(&o.rate, "rate", 100, "orders that the producer publishes per second; 0 = all at once")
 	f.IntVar(&o.orders, "orders", 0, "orders of the producer at most; 0 = as many as the time allows")
 	f.StringVar(&o.broker, "broker", embeddedBroker, "embedded (in the first worker), external (a nats-server), or cluster (three of them)")
-	f.StringVar(&o.server, "nats-server", "", "path of the nats-server of external and cluster (default: built from the version in go.mod)")
+	f.StringSliceVar(&o.servers, "nats-server", nil, "path of the nats-server of external and cluster (default: built from the version in go.mod); of several, each start of a node runs the next one: upgrades and ways back")
 	f.StringVar(&o.policy, "on-unsure", resubmitPolicy, "the workers' ORDERPOST_ON_UNSURE: resubmit or park")
 	f.IntVar(&o.workers, "workers", 3, "worker processes")
 	f.StringSliceVar(&o.faults, "faults", nil, "only these faults (default: all that the broker allows)")
@@ -158,7 +158,7 @@ func (o *options) validate() error {
 	if o.broker != embeddedBroker && o.broker != externalBroker && o.broker != clusterBroker {
 		bad("--broker: %q is neither embedded nor external nor cluster", o.broker)
 	}
-	if o.server != "" && o.broker == embeddedBroker {
+	if len(o.servers) > 0 && o.broker == embeddedBroker {
 		bad("--nats-server: is for --broker external and cluster")
 	}
 	if o.policy != resubmitPolicy && o.policy != parkPolicy {
@@ -176,7 +176,7 @@ func (o *options) validate() error {
 	if o.approvals && (o.broker == embeddedBroker || o.scenario != "") {
 		bad("--approvals: needs --broker external or cluster, and no --scenario: the consoles have data folders of their own")
 	}
-	if o.clocks && (o.server != "" || o.history != "" || o.scenario != "") {
+	if o.clocks && (len(o.servers) > 0 || o.history != "" || o.scenario != "") {
 		bad("--clocks: not with --nats-server, which it must build itself, nor with --history, whose times are those of the clocks that it sets wrong, nor with --scenario")
 	}
 	if o.orders == 0 && o.rate == 0 {
@@ -195,6 +195,9 @@ func (o *options) validate() error {
 	}
 	if o.clocks {
 		parts = append(parts, clocksPart)
+	}
+	if len(o.servers) > 1 {
+		parts = append(parts, turnsPart)
 	}
 	if o.chosen, err = chosen(o.faults, o.broker, o.hostile, parts...); err != nil {
 		bad("%w", err)

@@ -8,10 +8,11 @@ func orphaned() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// The signals that suspend and resume a process.
+// The signals that suspend and resume a process, and that tell a nats-server to go.
 const (
-	freezeSignal = syscall.SIGSTOP
-	thawSignal   = syscall.SIGCONT
+	freezeSignal   = syscall.SIGSTOP
+	thawSignal     = syscall.SIGCONT
+	lameDuckSignal = syscall.SIGUSR2
 )
 
 const canFreeze = true

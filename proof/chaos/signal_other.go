@@ -10,8 +10,9 @@ func orphaned() *syscall.SysProcAttr { return nil }
 
 // No process is suspended here: the faults that need it are left out.
 const (
-	freezeSignal = syscall.Signal(0)
-	thawSignal   = syscall.Signal(0)
+	freezeSignal   = syscall.Signal(0)
+	thawSignal     = syscall.Signal(0)
+	lameDuckSignal = syscall.Signal(0)
 )
 
 const canFreeze = false
