@@ -3,10 +3,12 @@ package queue
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/settle"
@@ -133,7 +135,10 @@ func (tp *Topology) supply(ctx context.Context, missing []streamSpec, used bool)
 func (tp *Topology) makeStreams(ctx context.Context, missing []streamSpec) error {
 	for _, want := range missing {
 		name := want.config.Name
-		err := tp.createStream(ctx, want.config)
+		err := tp.storedElsewhere(ctx, name)
+		if err == nil {
+			err = tp.createStream(ctx, want.config)
+		}
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program created it meanwhile
 			var stream jetstream.Stream
 			if stream, err = tp.awaitStream(ctx, name); err == nil {
@@ -147,6 +152,29 @@ func (tp *Topology) makeStreams(ctx context.Context, missing []streamSpec) error
 		tp.conn.log.Debug().Str("stream", name).Msg("made the stream")
 	}
 	return nil
+}
+
+// storedElsewhere returns an error if the stream of intents is to be made, and another JetStream has
+// one that takes the same subjects. Behind a leaf node each would store what is sent to the other, and
+// the workers of both would post each order. It asks with a message that no stream stores.
+func (tp *Topology) storedElsewhere(ctx context.Context, name string) error {
+	if name != tp.conn.n.intents {
+		return nil
+	}
+	probe := nats.NewMsg(tp.conn.n.newPre + "probe")
+	probe.Header.Set(nats.ExpectedStreamHdr, "none")
+	brief, cancel := tp.conn.link.within(ctx, streamsSoon)
+	defer cancel()
+	answer, err := tp.conn.nc.RequestMsgWithContext(brief, probe)
+	var taken struct{ Stream string }
+	if err != nil || json.Unmarshal(answer.Data, &taken) != nil || taken.Stream == "" {
+		return nil // nobody hears it, or not a stream
+	}
+	if _, err := tp.findStream(ctx, name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return jetstream.ErrStreamNameAlreadyInUse // another program made it meanwhile
+	}
+	return fmt.Errorf("another JetStream stores what is sent to %s* (its stream %s), probably beyond a leaf node: each order would be posted twice. "+
+		"Connect to that one, or give this one another account or ORDERPOST_PREFIX; see \"May programs connect to a leaf node?\" in docs/operations.md", tp.conn.n.newPre, taken.Stream)
 }
 
 // awaitStream finds a stream that another program is creating.

@@ -198,3 +198,43 @@ func TestALoneServerIsNotWarnedOf(t *testing.T) {
 	require.NotContains(t, log.String(), "replica")
 	require.False(t, q.holder.remote, "the connection breaks with the server")
 }
+
+// Two servers with a JetStream each, which a leaf node joins in one account, store each other's
+// messages: the workers of both would post each order. So no worker makes streams there.
+func TestNoStreamsAreMadeBesideThoseOfAnotherJetStream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hub, leaf string // domains
+		leafFirst bool
+	}{"the leaf node is later": {hub: "hub", leaf: "leaf"}, "the hub is later": {hub: "hub", leaf: "leaf", leafFirst: true}, "without domains": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := &server.Options{ServerName: "hub", JetStream: true, JetStreamDomain: c.hub, StoreDir: t.TempDir(), LeafNode: server.LeafNodeOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT}}
+			first := runServer(t, at)
+			second := runServer(t, &server.Options{ServerName: "leaf", JetStream: true, JetStreamDomain: c.leaf, StoreDir: t.TempDir(), LeafNode: server.LeafNodeOpts{
+				Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats-leaf", Host: "127.0.0.1:" + strconv.Itoa(at.LeafNode.Port)}}}}}})
+			if c.leafFirst {
+				first, second = second, first
+			}
+			open := func(s *server.Server, prefix string) error {
+				cfg := DefaultConfig()
+				cfg.URL, cfg.Name, cfg.Worker, cfg.Living, cfg.Prefix = s.ClientURL(), "a", true, living, prefix
+				q, err := Open(t.Context(), cfg, zerolog.Nop())
+				if err == nil {
+					t.Cleanup(q.Close)
+				}
+				return err
+			}
+			require.NoError(t, open(first, ""))
+			require.Eventually(t, func() bool { return second.GlobalAccount().SubscriptionInterest("orders.new.A-1") }, time.Minute, time.Millisecond)
+			err := open(second, "")
+			require.ErrorContains(t, err, "stream ORDERS cannot be made")
+			require.ErrorContains(t, err, "another JetStream stores what is sent to orders.new.")
+			js, err := second.Jsz(nil)
+			require.NoError(t, err)
+			require.Zero(t, js.Streams)
+			require.NoError(t, open(second, "other"))
+			require.NoError(t, open(first, ""), "a worker starts again where the streams are")
+		})
+	}
+}

@@ -227,7 +227,7 @@ func (cn *Conn) reason(cause error) error {
 func (cn *Conn) lacking(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders) && cn.withoutJetStream():
-		return fmt.Errorf("%w: this NATS server runs without JetStream; start nats-server with -js, or with jetstream {} in its configuration", err)
+		return fmt.Errorf("%w: this NATS server runs without JetStream; start nats-server with -js, or with jetstream {} in its configuration; a leaf node must reach its hub, and pass JetStream on", err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%w; whoever runs the broker must enable it: jetstream: enabled in that account", err)
 	}

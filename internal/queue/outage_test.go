@@ -455,7 +455,7 @@ func TestABrokerWithoutJetStream(t *testing.T) {
 		options server.Options
 		want    string
 	}{
-		"server":  {server.Options{}, "this NATS server runs without JetStream; start nats-server with -js"},
+		"server":  {server.Options{}, "this NATS server runs without JetStream; start nats-server with -js, or with jetstream {} in its configuration; a leaf node must reach its hub, and pass JetStream on"},
 		"account": {server.Options{JetStream: true, StoreDir: t.TempDir(), Accounts: []*server.Account{server.NewAccount("plain")}, NoAuthUser: "u"}, "jetstream: enabled in that account"},
 	} {
 		t.Run(name, func(t *testing.T) {

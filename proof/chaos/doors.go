@@ -189,8 +189,8 @@ func (r *rig) bring(ctx context.Context, client *http.Client, i int) error {
 			r.intents.confirm(order.OutcomeNone, no)
 			r.doors.receiver.expect(no)
 			return nil
-		case status == http.StatusUnprocessableEntity && strings.Contains(said, "deadline") && !in.Deadline.IsZero():
-			r.intents.attempt(no) // it passed while the door or the broker was away; an unconfirmed one may be stored
+		case status == http.StatusUnprocessableEntity && (strings.Contains(said, "deadline") && !in.Deadline.IsZero() || strings.Contains(said, "is over") && !in.NotBefore.IsZero()):
+			r.intents.attempt(no) // its time passed while the door or the broker was away; an unconfirmed one may be stored
 			return nil
 		default:
 			return fmt.Errorf("HTTP door: order %s: status %d: %s", no, status, said)

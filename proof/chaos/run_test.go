@@ -49,7 +49,7 @@ func TestDocumentedSoaks(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	for _, args := range []string{"--broker kafka", "--on-unsure guess", "--faults plague", "--minutes 0", "--workers 0",
-		"--rate 0", "--scenario replay", "--scenario replay --orders 5 --on-unsure park", "--scenario flood --orders 5", "--broker embedded --faults kill-broker", "--broker external --bit-rot", "--clocks --history /dev/null", "--clocks --broker external --nats-server /bin/true", "--clocks --scenario replay --orders 5",
+		"--rate 0", "--scenario replay", "--scenario replay --orders 5 --on-unsure park", "--scenario flood --orders 5", "--broker embedded --faults kill-broker", "--broker external --bit-rot", "--broker cluster --faults lame-duck", "--clocks --history /dev/null", "--clocks --broker external --nats-server /bin/true", "--clocks --scenario replay --orders 5",
 		"--plant ack-first", "--plant flood --history /dev/null", "soak --for 5s", "soak --for 1m --plant blind", "soak --for 1m --broker kafka"} {
 		var out, errOut bytes.Buffer
 		require.Equal(t, program.ExitUsage, Run(t.Context(), strings.Fields(args), nil, nil, &out, &errOut), args)
