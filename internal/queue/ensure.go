@@ -44,13 +44,14 @@ func (tp *Topology) prepare(ctx context.Context) (ackWait time.Duration, err err
 	return ackWait, err
 }
 
-// ensureSoon is ensureTopology for a cluster that has no leader yet, or another one soon. A
+// ensureSoon is ensureTopology for a cluster that has no leader yet, or another one soon, and for a
+// connection that breaks meanwhile, because its server is being replaced. A
 // program that waits for its broker by itself is told at once.
 func (tp *Topology) ensureSoon(ctx context.Context) (ackWait time.Duration, err error) {
 	for began := time.Now(); ; {
 		ackWait, err = tp.ensureTopology(ctx)
 		switch {
-		case tp.conn.patient() || !busy(err) && !lost(err) || ctx.Err() != nil:
+		case tp.conn.patient() || !busy(err) && !lost(err) && !tp.conn.broke(err) || ctx.Err() != nil:
 			return ackWait, err
 		case lost(err) || time.Since(began) >= tp.conn.cfg.ConnectTimeout: // ensureTopology has repeated what was lost
 			return 0, fmt.Errorf("%w: JetStream at %s is not ready after %s: %w; a cluster needs more than half of its servers",

@@ -281,6 +281,11 @@ func busy(err error) bool {
 // leader yet drops requests, and answers the next ones.
 func lost(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
+// broke reports whether a request whose caller still waits failed because the connection broke.
+func (cn *Conn) broke(err error) bool {
+	return errors.Is(err, context.Canceled) || !cn.nc.IsConnected()
+}
+
 // patience implements settle.Patience.
 type patience struct{ conn *Conn }
 

@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -476,6 +478,47 @@ func TestABrokerWithoutJetStream(t *testing.T) {
 				require.ErrorContains(t, err, c.want)
 				require.Equal(t, wait > 0, errors.Is(err, ErrUnreachable))
 			}
+		})
+	}
+}
+
+// breaking dials connections, and breaks the first one that is about to send a text.
+type breaking struct {
+	text string
+	done atomic.Bool
+}
+
+func (b *breaking) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &breakable{c, b}, err
+}
+
+type breakable struct {
+	net.Conn
+	by *breaking
+}
+
+func (c *breakable) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(c.by.text)) && c.by.done.CompareAndSwap(false, true) {
+		_ = c.Close()
+	}
+	return c.Conn.Write(p)
+}
+
+// A worker that starts while its server goes, as in an upgrade, looks for the streams over its next connection.
+func TestAConnectionThatBreaksAtTheStart(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"$JS.API.STREAM.INFO.ORDERS ", "$JS.API.STREAM.CREATE.ORDERS_RESULTS ", "$JS.API.CONSUMER.CREATE.ORDERS.", "$JS.API.STREAM.INFO.KV_ORDERPOST "} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			ns := runServer(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
+			cfg := DefaultConfig()
+			cfg.URL, cfg.Name, cfg.Worker, cfg.Living = ns.ClientURL(), "a", true, living
+			b := &breaking{text: text}
+			q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(b))
+			require.True(t, b.done.Load())
+			require.NoError(t, err)
+			q.Close()
 		})
 	}
 }
