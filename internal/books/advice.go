@@ -72,6 +72,13 @@ func (f Found) advice(name string) []Step {
 		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
 	case f.Record.Allowed && o == order.OutcomeUnknown && f.Letter != nil && settle.LetterReplayed(f.Record.AllowedFor) == f.Letter.Seq:
 		return []Step{with(replay, "A person allowed another attempt, and the replay was cut off. Finish it:", " --resubmit-unknown")}
+	case o == order.OutcomeUnknown && f.Letter != nil && f.Record.Listed(f.Letter.IntentID) != nil:
+		return []Step{
+			{Text: "Ask the API's operator whether the order exists. Its dead letter is about a correction, which was not sent and can be replayed only if it does not exist."},
+			{Text: "It exists:", Command: resolve + " --accepted --note '…'"},
+			{Text: "It does not:", Command: resolve + " --rejected --note '…'"},
+			with(replay, "Then, to send the correction:", ""),
+		}
 	case o == order.OutcomeUnknown:
 		return []Step{
 			{Text: "Ask the API's operator whether the order exists. Do not enqueue it under another order_no before you know."},

@@ -132,28 +132,19 @@ func TestR14TheLetterOfAnAcceptedOrderGoesWithItsIntent(t *testing.T) {
 
 // A worker was killed between the record that names a conflict and the conflict's letter, and
 // the broker forgot the delivery. Nothing but the intent holds its body.
-func TestR14AConflictWithoutItsLetterStays(t *testing.T) {
+func TestR14AConflictGetsItsLetterBeforeItLeaves(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(k.accept)
-	r := changeRecord(t, q, func(r *order.Record) {
-		r.Conflicts = []order.Conflict{{IntentID: r.IntentID, BodyHash: "another", Position: r.Position}}
-		r.IntentID, r.Position = "earlier", before(t, q)
+	changeRecord(t, q, func(r *order.Record) {
+		r.Conflicts = []order.Conflict{{IntentID: r.IntentID, BodyHash: r.BodyHash, Position: r.Position}}
+		r.IntentID, r.Position, r.BodyHash = "earlier", before(t, q), "of the earlier one"
 	})
 	require.NoError(t, q.Trimmer.Trim(t.Context()))
-	requireStored(t, q, 1)
-	require.True(t, q.Trimmer.Strands())
-
-	conflict := &settle.Letter{OrderNo: "L-1", Outcome: order.OutcomeRejected, Conflict: true, IntentID: r.Conflicts[0].IntentID, Position: r.Conflicts[0].Position, Body: body("L-1")}
-	require.NoError(t, q.Store().PutLetter(t.Context(), order.Token("L-1"), conflict, nil))
-	m, err := q.Trimmer.FirstStranded(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, m)
-	listed := letterOf(t, q, "L-1")
-	_, err = q.Operator.Drop(t.Context(), listed, settle.Person{Name: "anna"})
-	require.NoError(t, err)
-	m, err = q.Trimmer.FirstStranded(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, m, "a person dropped its letter")
+	requireStored(t, q, 0)
+	require.False(t, q.Trimmer.Strands())
+	l := letterOf(t, q, "L-1")
+	require.True(t, l.Conflict)
+	require.Equal(t, body("L-1"), l.Body)
 }
 
 // changeRecord changes the record of L-1 and returns it.

@@ -195,6 +195,7 @@ func fateWords(f letters.Fate, preview bool) string {
 		letters.Pending:   {"stay: an intent for the order is in the queue", "would stay: an intent for the order is in the queue"},
 		"accepted":        {"stay: the order was accepted", "would stay: the order was accepted"},
 		"in-doubt":        {"stay: the order may exist at the API", "would stay: the order may exist at the API"},
+		"other-in-doubt":  {"stay: the order may exist with other fields; resolve it first", "would stay: the order may exist with other fields; resolve it first"},
 		"late":            {"stay: the deadline has passed", "would stay: the deadline has passed"},
 		"foreign":         {"stay: the subject is not the order's; export, correct and enqueue", "would stay: the subject is not the order's"},
 		letters.Dropped:   {"forgotten", "would be forgotten"},

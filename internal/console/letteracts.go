@@ -132,6 +132,8 @@ func (p replayPlan) would(v *visit) error {
 				todo: "Ask the API's operator whether the order exists, and resolve it. Or ask whoever runs this console for the right (operator+resubmit-unknown)."}
 		}
 		return stays("This order is in doubt: it may exist at the API.", "Look at the letter again.")
+	case settle.ReplayOtherInDoubt:
+		return stays("This letter's order was not sent, because an order with other fields may exist under its number.", "Ask the API's operator whether that one exists, and resolve the order. If it does not exist, this one can be replayed.")
 	case settle.ReplayForeign:
 		return stays("The order was published to a subject that does not belong to its order number, and would be refused again.", "Export it, correct it, and enqueue it.")
 	default:
@@ -227,7 +229,7 @@ func resolveOrder(v *visit) error {
 	c.Says = []string{"Say what you found out about this order at the API. Your word is recorded with your name and the time, and the dead letter goes away, with the order in it.",
 		"If the API itself confirms an acceptance later, that counts instead."}
 	if rec := entry.Record; rec != nil && slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == l.IntentID }) {
-		c.Says = append(c.Says, "This dead letter is about a correction with another body. If the order exists, the letter stays, as a conflict.")
+		c.Says = append(c.Says, "This dead letter is about a correction with another body, which was not sent. It stays: as a conflict if the order exists, and to be replayed if it does not.")
 	}
 	c.Inputs = []input{
 		{Name: "as", Label: "At the API, the order", Must: true, Options: []fact{{"", "choose"}, {order.OutcomeAccepted.String(), "exists (accepted)"}, {order.OutcomeRejected.String(), "does not exist (rejected)"}}},

@@ -463,9 +463,6 @@ func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publis
 		v.fate = Stored
 		return v, true
 	case order.OpenBefore: // and the intent of the note is not stored any more: its stream was lost
-		if other && rec.Doubtful() {
-			return conflict("in doubt: nobody knows whether it was created", rec.BodyHash, rec.Batch)
-		}
 		v.fate = Stored
 		return v, true
 	case order.DoubtBefore:

@@ -54,7 +54,7 @@ func (d Deed) Stays(f Fate) bool {
 // Replay puts letters back into the queue.
 func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
 	return Deed{Kind: journal.Replay, Does: Fate(settle.Replayed.String()),
-		settledByLook: []Fate{Fate(settle.ReplayInDoubt.String()), Fate(settle.ReplayAccepted.String()), Fate(settle.ReplayLate.String()), Fate(settle.ReplayForeign.String())},
+		settledByLook: []Fate{Fate(settle.ReplayInDoubt.String()), Fate(settle.ReplayOtherInDoubt.String()), Fate(settle.ReplayAccepted.String()), Fate(settle.ReplayLate.String()), Fate(settle.ReplayForeign.String())},
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
 			end, err := q.Operator.Replay(ctx, l, o)
 			return Fate(end.String()), err

@@ -106,10 +106,8 @@ func typeOf(r *order.Record) string {
 
 // submissions applies the table of docs/producers.md ("Is it about my submission?").
 func submissions(r *order.Record) []Submission {
-	outcome, all := r.Outcome(), []Submission(nil)
-	if !r.Aside() {
-		all = append(all, Submission{ID: r.IntentID, Outcome: r.Word, Created: outcome.Created(), Batch: r.Batch, Source: r.Source})
-	}
+	outcome := r.Outcome()
+	all := []Submission{{ID: r.IntentID, Outcome: r.Word, Created: outcome.Created(), Batch: r.Batch, Source: r.Source}}
 	for i := range r.Conflicts {
 		c := &r.Conflicts[i]
 		s := Submission{ID: c.IntentID, Outcome: r.Word, Created: outcome.Created(), Conflict: true, Batch: c.Batch, Source: c.Source}

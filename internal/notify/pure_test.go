@@ -118,8 +118,8 @@ func TestEventsOfRecords(t *testing.T) {
 	} {
 		require.NotEqual(t, first, eventID(record(other)), name)
 	}
-	shared := submissions(record(func(r *order.Record) { r.IntentID, r.Conflicts = "i2", []order.Conflict{{IntentID: "i2", Batch: "b"}} }))
-	require.Equal(t, []Submission{{ID: "i2", Outcome: "unknown", Created: "unknown", Conflict: true, Batch: "b"}}, shared, "it shares the doubt")
+	shared := submissions(record(func(r *order.Record) { r.Conflicts = []order.Conflict{{IntentID: "i2", Batch: "b"}} }))
+	require.Equal(t, []Submission{{ID: "i1", Outcome: "unknown", Created: "unknown"}, {ID: "i2", Outcome: "unknown", Created: "unknown", Conflict: true, Batch: "b"}}, shared, "it shares the doubt")
 	m, err := messageOf(settle.Entry{Record: record(func(r *order.Record) { r.Word, r.Note = order.Retrying, order.NoteAttempt })}, "A-1", time.Time{}, &filter{})
 	require.NoError(t, err)
 	require.Nil(t, m, "a note is no outcome")

@@ -20,7 +20,8 @@ const (
 	SettledItself
 	// OpenItself: the record is a note about this intent.
 	OpenItself
-	// OpenBefore: the record is a note about another intent, pending or gone.
+	// OpenBefore: the record is a note about another intent, pending or gone. If it is in
+	// doubt, this intent has its body.
 	OpenBefore
 	// AcceptedBefore: the order exists.
 	AcceptedBefore
@@ -28,7 +29,7 @@ const (
 	// this intent.
 	DoubtBefore
 	// AllowedBefore: it is unknown whether the order exists, and a person allowed
-	// this intent.
+	// this intent, whose body is the one in doubt.
 	AllowedBefore
 	// FailedBefore: the order certainly does not exist. Another intent may follow.
 	FailedBefore
@@ -61,14 +62,14 @@ func Admit(last *Record, intentID, bodyHash string) Admission {
 		a.Standing = SettledItself
 	case itself:
 		a.Standing = OpenItself
-	case outcome == OutcomeNone:
-		a.Standing = OpenBefore
 	case outcome == OutcomeAccepted:
 		a.Standing = AcceptedBefore
-	case outcome == OutcomeUnknown && last.Allows(intentID):
+	case last.Doubtful() && last.Allows(intentID) && a.Bodies == SameBody:
 		a.Standing = AllowedBefore
-	case outcome == OutcomeUnknown:
+	case outcome == OutcomeUnknown, last.Doubtful() && a.Bodies != SameBody:
 		a.Standing = DoubtBefore
+	case outcome == OutcomeNone:
+		a.Standing = OpenBefore
 	default:
 		a.Standing = FailedBefore
 	}

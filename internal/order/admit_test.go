@@ -28,7 +28,7 @@ func TestR6Admission(t *testing.T) {
 						allow(last)
 						got := Admit(last, id, hashes[1])
 						require.Equal(t, want, got.Bodies)
-						allowed := permission == "for any" || permission == "for this intent" && id == "i1"
+						allowed := want == SameBody && (permission == "for any" || permission == "for this intent" && id == "i1")
 						require.Equal(t, standingOf(outcome, recorded == id, allowed), got.Standing,
 							"%s of %s, permission %s, intent %q", last.Word, recorded, permission, id)
 						seen[got.Standing]++

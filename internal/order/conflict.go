@@ -5,9 +5,8 @@ import "time"
 // maxConflicts is the most conflicts that a record keeps.
 const maxConflicts = 10
 
-// Conflict is an intent that was not sent, or that the API refused, because its
-// order_no belongs to an intent with another body. The record that holds the conflict
-// is about that body.
+// Conflict is an intent that was not sent, because its order_no belongs to an intent with
+// another body, which exists or may exist. The record that lists it is about that body.
 type Conflict struct {
 	IntentID string `json:"intent_id"`
 	// BodyHash is empty for a body that can never be sent.
@@ -24,20 +23,19 @@ type Conflict struct {
 	Unqueued bool `json:"unqueued,omitempty"`
 }
 
-// ConflictOf returns the conflict that settled this intent, or nil. Only an
-// acceptance settles a conflict. With any other outcome, the intents listed as
-// conflicts share that outcome.
+// ConflictOf returns the entry of an intent in Conflicts if the order exists, or nil. With any
+// other outcome, the intents that are listed share that outcome.
 func (r *Record) ConflictOf(intentID string) *Conflict {
 	if r.Outcome() != OutcomeAccepted {
 		return nil
 	}
-	return r.listed(intentID)
+	return r.Listed(intentID)
 }
 
-// Settles reports whether the record settles this intent, with an outcome of its
-// own or as a conflict.
+// Settles reports whether the record settles this intent, with an outcome of its own or because
+// it lists it.
 func (r *Record) Settles(intentID string) bool {
-	return r.Outcome() != OutcomeNone && (r.IntentID == intentID || r.ConflictOf(intentID) != nil)
+	return r.Outcome() != OutcomeNone && (r.IntentID == intentID || r.Listed(intentID) != nil)
 }
 
 // Last returns the position of the newest intent in the record. present is the birth of the
@@ -58,11 +56,11 @@ func (r *Record) Confirms(intentID, bodyHash string) bool {
 	return r.Outcome() == OutcomeAccepted && r.By == "" && bodyHash != "" && bodyHash == r.BodyHash && r.ConflictOf(intentID) == nil
 }
 
-// Aside reports whether the record names the body of an earlier intent.
-func (r *Record) Aside() bool { return r.listed(r.IntentID) != nil }
-
-// listed returns the entry of an intent in Conflicts, or nil.
-func (r *Record) listed(intentID string) *Conflict {
+// Listed returns the entry of an intent in Conflicts, or nil. It is nil for nil.
+func (r *Record) Listed(intentID string) *Conflict {
+	if r == nil {
+		return nil
+	}
 	for i := range r.Conflicts {
 		if r.Conflicts[i].IntentID == intentID {
 			return &r.Conflicts[i]
@@ -85,7 +83,7 @@ func (r *Record) Refuse(other *Record) {
 // the intent's redelivery that the intent was counted (R11). One that was withdrawn is not
 // delivered.
 func (r *Record) confirmLast(cur *Record, present int64) {
-	if cur.Outcome() != OutcomeAccepted || r.BodyHash == "" {
+	if r.Outcome() != OutcomeAccepted || r.BodyHash == "" {
 		return
 	}
 	for _, c := range cur.Conflicts {
@@ -109,7 +107,7 @@ func joinConflicts(bodyHash string, earlier, later []Conflict) []Conflict {
 			out = append(out, c)
 		}
 	}
-	named := (&Record{Conflicts: later}).listed
+	named := (&Record{Conflicts: later}).Listed
 	for _, c := range earlier {
 		if named(c.IntentID) == nil {
 			add(c)

@@ -83,19 +83,34 @@ func TestR6ALateAcceptanceNamesWhatItRefuses(t *testing.T) {
 // TestR6AConflictIsOneOnlyWhileTheOtherBodyStands: once the order exists with
 // the body that was refused, it is no conflict any more.
 func TestR6AConflictIsOneOnlyWhileTheOtherBodyStands(t *testing.T) {
-	aside := *Merge(nil, ended("i1", "aa", 1, OutcomeUnknown)) // i2 was withheld
-	aside.IntentID, aside.Position, aside.Settled = "i2", storedAt(epoch.Add(2*time.Hour)), 2
-	aside.Refuse(ended("i2", "bb", 2, OutcomeUnknown))
-	require.Nil(t, aside.ConflictOf("i2"), "nobody knows yet whose order exists")
+	doubt := ended("i1", "aa", 1, OutcomeUnknown)
+	doubt.Unsure = true
+	withheld := Merge(Merge(nil, doubt), ended("i2", "bb", 2, OutcomeRejected))
+	require.Equal(t, []string{"i1", "aa", "unknown"}, []string{withheld.IntentID, withheld.BodyHash, withheld.Word}, "doubt is about a body")
+	require.Equal(t, 2, withheld.Settled)
+	require.True(t, withheld.Settles("i2"))
+	require.Nil(t, withheld.ConflictOf("i2"), "nobody knows yet whether the order exists")
 
-	proved := Merge(&aside, ended("i1", "aa", 1, OutcomeAccepted))
+	proved := Merge(withheld, ended("i1", "aa", 1, OutcomeAccepted))
 	require.Equal(t, "i1", proved.IntentID)
 	require.Equal(t, "bb", proved.ConflictOf("i2").BodyHash)
 	require.Equal(t, 2, proved.Settled)
 
-	aside.Allowed = true
-	sent := Merge(&aside, ended("replay:1", "bb", 3, OutcomeAccepted))
-	require.Empty(t, sent.Conflicts)
+	late := ended("i0", "bb", 0, OutcomeAccepted) // by a worker that was frozen
+	require.Equal(t, "i2", Merge(withheld, late).IntentID, "it asked for what exists")
+	require.NotNil(t, Merge(withheld, late).ConflictOf("i1"))
+	require.Nil(t, Merge(withheld, late).ConflictOf("i2"))
+	require.Equal(t, 2, Merge(withheld, late).Settled)
+}
+
+// A note about an intent that left the stream is doubt as well.
+func TestR3AnOpenNoteOfAnotherBodyStaysInDoubt(t *testing.T) {
+	note := &Record{Word: Retrying, Note: NoteAttempt, OrderNo: "A-1", IntentID: "i1", BodyHash: "aa", Position: storedAt(epoch.Add(time.Hour))}
+	left := Merge(note, ended("i2", "bb", 2, OutcomeRejected))
+	require.Equal(t, []string{"i1", "aa", "unknown"}, []string{left.IntentID, left.BodyHash, left.Word})
+	require.True(t, left.Unsure)
+	require.Equal(t, 1, left.Settled, "nobody settled i1")
+	require.True(t, left.Settles("i2"))
 }
 
 func TestConflictsAreBounded(t *testing.T) {

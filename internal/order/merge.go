@@ -13,9 +13,8 @@ package order
 //
 // A record about an older intent changes cur only by raising it to accepted. Doubt
 // is carried over: an outcome that claims "not created" becomes unknown if cur is
-// in doubt. An intent whose body differs from the accepted one ends as a conflict
-// in the accepted record, and the record is about it if its body turns out to be the
-// accepted one.
+// in doubt. An intent whose body differs from the one that exists, or may exist, is listed as
+// a conflict, and the record is about it if its body turns out to be the accepted one.
 func Merge(cur, mine *Record) *Record {
 	next := mergeWords(cur, mine)
 	if next != nil && cur != nil {
@@ -35,7 +34,7 @@ func mergeWords(cur, mine *Record) *Record {
 		return &out
 	case cur.IntentID == mine.IntentID:
 		return mergeSame(cur, out)
-	case cur.ConflictOf(mine.IntentID) != nil:
+	case cur.Listed(mine.IntentID) != nil:
 		if mine.Verdict == Accepted { // it says which body exists, and cur may have it from a person, or concluded it
 			if raised := mergeOlder(cur, mine); raised != nil {
 				return raised
@@ -101,11 +100,6 @@ func mergeSame(cur *Record, out Record) *Record {
 		kept := *cur // the broker stored the settled intent a second time: only count it
 		kept.Unqueued = false
 		kept.Position, kept.WriteID, kept.Settled = out.Position, out.WriteID, cur.Settled+1
-		if aside := cur.listed(cur.IntentID); aside != nil {
-			again := *aside
-			again.Position = out.Position
-			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{again})
-		}
 		return &kept
 	default:
 		return nil
@@ -144,12 +138,12 @@ func mergeNotes(cur *Record, out Record) *Record {
 	return &out
 }
 
-// mergeRefused merges a record about an intent that ended as a conflict. The
-// conflict stays. If the broker stored the intent a second time, it is counted
+// mergeRefused merges a record about an intent that is listed as a conflict. It
+// stays one. If the broker stored the intent a second time, it is counted
 // again, and nobody judges its body: with the accepted body it would be no
 // conflict, its entry would go, and each redelivery would count once more.
 func mergeRefused(cur, mine *Record) *Record {
-	again := *cur.ConflictOf(mine.IntentID)
+	again := *cur.Listed(mine.IntentID)
 	if mine.Outcome() == OutcomeNone || !mine.After(again.Position, mine.Birth) {
 		return nil
 	}
@@ -182,16 +176,9 @@ func mergeOlder(cur, mine *Record) *Record {
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
 	raised.Reason, raised.Error = ReasonEarlier, ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
-	aside := cur.listed(cur.IntentID)
-	switch {
-	case aside != nil && aside.BodyHash != "" && aside.BodyHash == mine.BodyHash: // the newer intent asks for what exists
-		raised.Batch, raised.Source = aside.Batch, aside.Source
-	case cur.BodyHash != mine.BodyHash || aside != nil:
+	if cur.BodyHash != mine.BodyHash {
 		refused := *cur
 		refused.SettledAt = mine.SettledAt
-		if aside != nil {
-			refused.BodyHash, refused.Batch, refused.Source = aside.BodyHash, aside.Batch, aside.Source // its record kept those of the intent before
-		}
 		raised.Refuse(&refused)
 		raised.IntentID, raised.Position, raised.Batch, raised.Source = mine.IntentID, mine.Position, mine.Batch, mine.Source
 		raised.Waited, raised.Unqueued = mine.Waited, mine.Unqueued
@@ -203,17 +190,18 @@ func mergeOlder(cur, mine *Record) *Record {
 // yields reports whether the acceptance r was concluded from a duplicate answer, and the
 // API answered mine itself: only that says which body it has.
 func (r *Record) yields(mine *Record) bool {
-	return r.Verdict == Duplicate && mine.Verdict == Accepted && mine.By == "" && r.BodyHash != mine.BodyHash && !mine.Aside()
+	return r.Verdict == Duplicate && mine.Verdict == Accepted && mine.By == "" && r.BodyHash != mine.BodyHash
 }
 
-// mergeNewer replaces the record of an older intent, with two exceptions. An
-// acceptance stays true for the order_no. And a note must not hide an unknown
+// mergeNewer replaces the record of an older intent, with three exceptions. An
+// acceptance stays true for the order_no. Doubt about a body outlives an intent with another
+// one, which was not sent (R3). And a note must not hide an unknown
 // outcome unless a person allowed the next intent: other workers would read the
 // note as permission to submit (R6).
 func mergeNewer(cur *Record, out Record) *Record {
 	outcome := cur.Outcome()
 	if out.Outcome() == OutcomeNone {
-		if outcome == OutcomeAccepted || outcome == OutcomeUnknown && !cur.Allows(out.IntentID) {
+		if outcome == OutcomeAccepted || cur.Doubtful() && !cur.Allows(out.IntentID) && (outcome != OutcomeNone || out.BodyHash != cur.BodyHash) {
 			return nil
 		}
 		out.Settled = cur.Settled
@@ -225,30 +213,23 @@ func mergeNewer(cur *Record, out Record) *Record {
 		return &out
 	}
 	out.Settled = settledCount(cur, &out)
-	if outcome == OutcomeAccepted && (out.Outcome() != OutcomeAccepted || out.Aside()) {
+	switch {
+	case outcome == OutcomeAccepted && out.Outcome() != OutcomeAccepted && out.BodyHash != "" && out.BodyHash == cur.BodyHash:
 		kept := *cur
 		kept.WriteID, kept.Settled = out.WriteID, out.Settled
-		body, aside := out.BodyHash, out.listed(out.IntentID)
-		if aside != nil { // it names the body before
-			body = aside.BodyHash
+		kept.IntentID, kept.Position, kept.Waited, kept.Unqueued = out.IntentID, out.Position, out.Waited, out.Unqueued
+		return &kept
+	case outcome == OutcomeAccepted && out.Outcome() != OutcomeAccepted, out.ClaimsNotCreated() && out.BodyHash != cur.BodyHash && (doubtLeft(cur, &out) || cur.Open()):
+		kept := *cur // the body that exists, or may, is the other one
+		kept.WriteID, kept.Settled = out.WriteID, out.Settled
+		if outcome == OutcomeNone {
+			kept.LeftOpen(out.SettledAt)
 		}
-		switch {
-		case body != "" && body == cur.BodyHash:
-			kept.IntentID, kept.Position, kept.Waited, kept.Unqueued = out.IntentID, out.Position, out.Waited, out.Unqueued
-		case aside != nil:
-			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{*aside})
-		default:
-			kept.Refuse(&out)
-		}
+		kept.Refuse(&out)
 		return &kept
 	}
 	out.carryDoubt(cur)
 	out.LastTimestamp = LaterTimestamp(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
-	if out.Outcome() == OutcomeUnknown && cur.Unsure && (out.Attempts == 0 || out.BodyHash == "") && cur.BodyHash != "" && out.BodyHash != cur.BodyHash {
-		unsent := out // the doubt is about the body that was posted
-		out.BodyHash, out.Batch, out.Source = cur.BodyHash, cur.Batch, cur.Source
-		out.Refuse(&unsent)
-	}
 	return &out
 }
 

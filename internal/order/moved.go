@@ -21,7 +21,7 @@ func BodyID(intentID, bodyHash string) string {
 // as far as the record tells (R13): the record is about it, refused it, or
 // replaced its record. It is false for nil.
 func (r *Record) Knows(intentID, bodyHash string) bool {
-	return r != nil && ((r.IntentID == intentID || r.ConflictOf(intentID) != nil) && r.bodyOf(intentID) == bodyHash ||
+	return r != nil && ((r.IntentID == intentID || r.Listed(intentID) != nil) && r.bodyOf(intentID) == bodyHash ||
 		slices.Contains(r.Moved, BodyID(intentID, bodyHash)))
 }
 
@@ -31,7 +31,7 @@ func (r *Record) OtherBody(intentID, bodyHash string) bool {
 	switch {
 	case r == nil || slices.Contains(r.Moved, BodyID(intentID, bodyHash)):
 		return false
-	case r.IntentID == intentID || r.listed(intentID) != nil:
+	case r.IntentID == intentID || r.Listed(intentID) != nil:
 		return r.bodyOf(intentID) != bodyHash
 	default:
 		return slices.ContainsFunc(r.Moved, func(id string) bool {
@@ -43,7 +43,7 @@ func (r *Record) OtherBody(intentID, bodyHash string) bool {
 
 // bodyOf returns the body hash of the intent with this ID, which the record is about or lists.
 func (r *Record) bodyOf(intentID string) string {
-	if c := r.listed(intentID); c != nil {
+	if c := r.Listed(intentID); c != nil {
 		return c.BodyHash
 	}
 	return r.BodyHash
@@ -53,10 +53,16 @@ func (r *Record) bodyOf(intentID string) string {
 // feeder that was cut off between the publish and the removal could not tell, once
 // another intent followed, that its intent was settled.
 func movedBefore(cur, next *Record) []string {
-	id := BodyID(cur.IntentID, cur.bodyOf(cur.IntentID))
-	if !cur.Waited || cur.IntentID == next.IntentID || slices.Contains(cur.Moved, id) {
-		return cur.Moved
+	moved := cur.Moved
+	forget := func(intentID, bodyHash string, waited bool) {
+		id := BodyID(intentID, bodyHash)
+		if waited && intentID != next.IntentID && next.Listed(intentID) == nil && !slices.Contains(moved, id) {
+			moved = append(slices.Clone(moved), id)
+		}
 	}
-	moved := append(slices.Clone(cur.Moved), id)
+	for _, c := range cur.Conflicts {
+		forget(c.IntentID, c.BodyHash, c.Waited)
+	}
+	forget(cur.IntentID, cur.BodyHash, cur.Waited)
 	return moved[max(0, len(moved)-maxMoved):]
 }

@@ -62,12 +62,15 @@ func TestR13AMovedIDProvesNothingWithoutTheBody(t *testing.T) {
 	require.False(t, cur.OtherBody("i1", b), "another ID")
 }
 
-// The body of an intent that was only refused is the one that the record lists.
-func TestR13AMovedIntentThatWasSetAsideHasItsOwnBody(t *testing.T) {
-	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "of another intent", Waited: true, Position: storedAt(epoch)}
-	cur.SetOutcome(OutcomeUnknown)
-	cur.Conflicts = []Conflict{{IntentID: "i1", BodyHash: "its own body's hash"}}
-	next := Record{OrderNo: "A-1", IntentID: "i2", Position: storedAt(epoch.Add(time.Second))}
+// A replay ends a conflict, and the record does not list the refused intent any more.
+func TestR13AConflictThatIsOverWasMovedAllTheSame(t *testing.T) {
+	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "aa", Position: storedAt(epoch)}
+	cur.SetOutcome(OutcomeRejected)
+	cur.Conflicts = []Conflict{{IntentID: "i2", BodyHash: "bb", Waited: true}, {IntentID: "i3", BodyHash: "cc", Waited: true}}
+	next := Record{OrderNo: "A-1", IntentID: "replay:4", BodyHash: "bb", Position: storedAt(epoch.Add(time.Second))}
 	next.SetOutcome(OutcomeAccepted)
-	require.Equal(t, []string{BodyID("i1", "its own body's hash")}, Merge(cur, &next).Moved)
+	sent := Merge(cur, &next)
+	require.Equal(t, []string{BodyID("i2", "bb")}, sent.Moved)
+	require.True(t, sent.Knows("i2", "bb"))
+	require.True(t, sent.Knows("i3", "cc"))
 }

@@ -94,6 +94,15 @@ func (r *Record) Open() bool {
 	return r != nil && r.Outcome() == OutcomeNone && (r.Note == NoteAttempt || r.Note == NoteSuspect)
 }
 
+// LeftOpen changes a doubtful note to unknown: its intent left the stream without an outcome.
+func (r *Record) LeftOpen(at time.Time) {
+	r.SetOutcome(OutcomeUnknown)
+	r.Doubt("its intent left the queue without an outcome")
+	r.SettledAt = at
+}
+
 // Doubtful reports whether an attempt may have created the order, although no answer says
 // so: the record is in doubt, or an attempt was left open.
-func (r *Record) Doubtful() bool { return r != nil && r.Unsure || r.Open() }
+func (r *Record) Doubtful() bool {
+	return r != nil && (r.Unsure || r.Outcome() == OutcomeUnknown) || r.Open()
+}

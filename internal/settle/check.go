@@ -41,9 +41,6 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
-		if d.doubtBefore() {
-			d.doubted = d.Last.Record
-		}
 		if d.Work = wk.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
 			d.Work = WorkSubmit
 		}
@@ -52,27 +49,17 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 	return nil
 }
 
-// doubtBefore reports whether an earlier intent is in doubt, or left an attempt open, and
-// no delivery of this one can have posted it. A body that can never be sent was not.
-func (d *Delivery) doubtBefore() bool {
-	last := d.Last.Record
-	switch {
-	case last == nil:
-		return false
-	case last.IntentID != d.Intent.ID:
-		return last.Doubtful() && (!d.Redelivered() || d.Invalid != nil)
-	default:
-		return last.Unsure && last.Aside() && (d.Unexplained == 0 && !last.Open() || d.Invalid != nil)
-	}
-}
-
 // passed reports whether the record names a copy that was stored after a delivery's, and sets
 // what the delivery needs then (R6). The stream holds one intent of an order_no, so a copy that
 // was passed had left the stream: another worker settled it. Only then is the leader asked.
 func (wk *Worker) passed(ctx context.Context, d *Delivery) (bool, error) {
 	last := d.Last.Record
-	if last == nil || d.Same(last.Position) || last.Settles(d.Intent.ID) || d.After(last.Last(d.Birth), d.Birth) {
+	if last == nil || !last.Last(d.Birth).After(d.Position, d.Birth) {
 		return false, nil
+	}
+	if last.Settles(d.Intent.ID) {
+		d.Work = WorkPassed
+		return true, nil
 	}
 	stored, err := wk.stillStored(ctx, d)
 	if err != nil {

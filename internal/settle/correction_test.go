@@ -2,7 +2,6 @@ package settle_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,31 +65,44 @@ func requireConflict(t *testing.T, q *queue.Queue) {
 	requireBalanced(t, q)
 }
 
-// A person permits the correction to be sent, and the API answers that it knows the
-// order_no: it has the first body.
-func TestR3AnAcceptanceNamesTheBodyThatWasInDoubt(t *testing.T) {
+// While the order is in doubt, nobody can permit another body: no answer would tell which of the two
+// the API has. When a person says that the order does not exist, the correction may follow.
+func TestR3OnlyTheBodyInDoubtCanBePermitted(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	doubtful(t, q)
-	d := permitted(t, q, withheld(t, q))
-	settleAs(t, q, d, report(order.Duplicate, d.History))
+	l := withheld(t, q)
+	require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, []string{"b1:A-1", hashOf(t, body("A-1")), "b1"}, []string{rec.IntentID, rec.BodyHash, rec.Batch}, "the first body is in doubt")
+	require.False(t, rec.Allowed)
+	requireBalanced(t, q)
+	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	require.Equal(t, l, letterOf(t, q, "A-1"), "nobody said what becomes of the correction")
+	requireBalanced(t, q)
+	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{}))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	require.False(t, d.History.Unsure)
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
-	requireConflict(t, q)
-	require.Equal(t, "b1", lookup(t, q, "A-1").Batch)
+	requireNoLetter(t, q, "A-1")
+	require.Equal(t, hashOf(t, correction("").Body), lookup(t, q, "A-1").BodyHash)
+	requireBalanced(t, q)
 }
 
-// The API refuses the correction, which proves nothing about the first body.
-func TestR3ARefusedCorrectionLeavesTheDoubtToTheFirstBody(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	doubtful(t, q)
-	d := permitted(t, q, withheld(t, q))
-	settleAs(t, q, d, report(order.Rejected, d.History))
-	requireDrained(t, q)
-	rec := lookup(t, q, "A-1")
-	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
-	require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash)
-	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
-	require.NoError(t, err)
-	requireConflict(t, q)
+// A permission is for the body in doubt, whoever uses its ID.
+func TestR6AnotherBodyUsesNoPermission(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforePublish: func() {
+		withhold(t, q, correction("replay:1"))
+	}})
+	_, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+	require.ErrorContains(t, err, "used the ID of this replay")
+	requireBalanced(t, q)
 }
 
 // A person finds out that the order exists.
@@ -184,7 +196,7 @@ func inDoubtFor(t *testing.T, a, b *queue.Queue) *settle.Delivery {
 	return frozen
 }
 
-// permitted replays the letter of the correction. It returns the replay's delivery.
+// permitted replays the letter of an order in doubt. It returns the replay's delivery.
 func permitted(t *testing.T, q *queue.Queue, l *settle.Letter) *settle.Delivery {
 	t.Helper()
 	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
@@ -198,7 +210,19 @@ func requireNames(t *testing.T, q *queue.Queue, id, batch string) {
 	require.Equal(t, []string{id, batch}, []string{rec.IntentID, rec.Batch})
 }
 
-// While the correction is being withheld, or sent with a permission, the API's answer to the
+// correcting publishes the correction after a person said, too soon, that the order does not exist. It
+// returns its delivery.
+func correcting(t *testing.T, q *queue.Queue) *settle.Delivery {
+	t.Helper()
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
+	require.NoError(t, err)
+	publish(t, q, correction("i2"))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	return d
+}
+
+// While the correction is being withheld, or sent after a person's word, the API's answer to the
 // first attempt arrives. It stands, whatever becomes of the correction.
 func TestR1AnAcceptanceStandsWhileItsCorrectionIsHandled(t *testing.T) {
 	for _, v := range []order.Verdict{0, order.Rejected, order.Duplicate} {
@@ -206,22 +230,20 @@ func TestR1AnAcceptanceStandsWhileItsCorrectionIsHandled(t *testing.T) {
 			s := startBroker(t)
 			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 			frozen := inDoubtFor(t, a, b)
-			id := "i2"
 			if v == 0 {
-				publish(t, b, correction(id))
+				publish(t, b, correction("i2"))
 				d := pull(t, b, 1)[0]
 				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 				_, err := b.Worker.Refuse(t.Context(), d)
 				require.NoError(t, err)
 			} else {
-				d := permitted(t, b, withheld(t, b))
-				id = d.Intent.ID
+				d := correcting(t, b)
 				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 				settleAs(t, b, d, report(v, d.History))
 			}
 			requireDrained(t, b)
 			requireNames(t, b, "b1:A-1", "b1")
-			require.NotNil(t, lookup(t, b, "A-1").ConflictOf(id))
+			require.NotNil(t, lookup(t, b, "A-1").ConflictOf("i2"))
 			require.True(t, letterOf(t, b, "A-1").Conflict)
 			require.Equal(t, correction("").Body, letterOf(t, b, "A-1").Body)
 			requireBalanced(t, b)
@@ -229,33 +251,20 @@ func TestR1AnAcceptanceStandsWhileItsCorrectionIsHandled(t *testing.T) {
 	}
 }
 
-// The correction is sent with a permission, and its worker is frozen. Another one is refused
-// and files the letter. Then the frozen one learns that the API knows the order_no.
+// The order is sent again with a permission, and its worker is frozen. Another one is refused,
+// and a correction is withheld. Then the frozen one learns that the API knows the order_no.
 func TestR4ALateDuplicateTurnsTheLetterIntoAConflicts(t *testing.T) {
-	for name, later := range map[string]bool{"of the correction": false, "of a later one": true} {
-		t.Run(name, func(t *testing.T) {
-			s := startBroker(t)
-			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-			doubtful(t, a)
-			frozen := permitted(t, a, withheld(t, a))
-			taken := again(t, frozen, b)
-			settleAs(t, b, taken, report(order.Rejected, taken.History))
-			requireDrained(t, b)
-			if later {
-				publish(t, b, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3"})
-				d := pull(t, b, 1)[0]
-				require.Equal(t, settle.WorkWithheld, d.Work)
-				_, err := b.Worker.Refuse(t.Context(), d)
-				require.NoError(t, err)
-				requireDrained(t, b)
-			}
-			frozen.Lease().ExportEndNow()
-			settleAs(t, a, frozen, report(order.Duplicate, frozen.History))
-			require.NotNil(t, lookup(t, b, "A-1").ConflictOf(frozen.Intent.ID))
-			require.True(t, letterOf(t, b, "A-1").Conflict)
-			requireBalanced(t, b)
-		})
-	}
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	doubtful(t, a)
+	frozen := permitted(t, a, letterOf(t, a, "A-1"))
+	taken := again(t, frozen, b)
+	settleAs(t, b, taken, report(order.Rejected, taken.History))
+	requireDrained(t, b)
+	withheld(t, b)
+	frozen.Lease().ExportEndNow()
+	settleAs(t, a, frozen, report(order.Duplicate, frozen.History))
+	requireConflict(t, b)
 }
 
 // A person's word was corrected by a colleague while she was held up, and the next
@@ -314,31 +323,4 @@ func TestResolveLetterBehindAWithdrawal(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, gone)
 	requireNoLetter(t, q, "A-1")
-}
-
-// A withheld intent is published again with another body, and handled again. The clock of
-// its worker is behind the broker's, or behind that of the worker which withheld it first.
-func TestR4AClockBehindKeepsNoOlderBody(t *testing.T) {
-	for name, than := range map[string]func(*settle.Delivery, *settle.Letter) time.Time{
-		"the broker's":        func(d *settle.Delivery, _ *settle.Letter) time.Time { return d.EnqueuedAt },
-		"the former worker's": func(_ *settle.Delivery, have *settle.Letter) time.Time { return have.FiledAt },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := startBroker(t)
-			q := openQueue(t, s, "w1")
-			forgetIDs(t, s)
-			doubtful(t, q)
-			have := withheld(t, q)
-			withdrawn(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
-			in := correction("i2")
-			in.Body = []byte(`{"order_no":"A-1","timeout":30,"qty":"4"}`)
-			publishAgain(t, q, in)
-			d := pull(t, q, 1)[0]
-			require.Equal(t, settle.WorkWithheld, d.Work)
-			l := q.Worker.ExportRefusal(d, lookup(t, q, "A-1"), d.Work)
-			l.FiledAt = than(d, have).Add(-time.Millisecond)
-			require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, l))
-			require.Equal(t, in.Body, letterOf(t, q, "A-1").Body)
-		})
-	}
 }

@@ -18,8 +18,7 @@ func (deafAnswer) Ack() error                       { return nil }
 func (deafAnswer) Nak() error                       { return nil }
 func (deafAnswer) NakWithDelay(time.Duration) error { return nil }
 
-// X (body 1) was posted by a frozen worker and is in doubt. Its correction (body 2) was
-// permitted, and is in doubt, too. W (body 1 again, under a new ID) is withheld while X's
+// X (body 1) was posted by a frozen worker and is in doubt. W (body 1 again, under a new ID) is withheld while X's
 // late acceptance arrives. W's worker dies before its ack, and W is delivered again.
 func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 	for name, before := range map[string]bool{"before W's record": true, "after it": false} {
@@ -27,8 +26,6 @@ func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 			s := startBroker(t)
 			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 			frozen := inDoubtFor(t, a, b) // X = b1:A-1, body 1
-			correctionInDoubt(t, b)
-			require.Equal(t, hashOf(t, correction("").Body), lookup(t, b, "A-1").BodyHash)
 			publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1", Batch: "b3"})
 			w := pull(t, b, 1)[0]
 			require.Equal(t, settle.WorkWithheld, w.Work)
@@ -56,14 +53,14 @@ func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 	}
 }
 
-// correctionInDoubt sends the correction with a permission. Its attempts end in doubt, too.
+// correctionInDoubt sends the correction after a person said, too soon, that the order does not
+// exist. Its attempts end in doubt.
 func correctionInDoubt(t *testing.T, q *queue.Queue) {
 	t.Helper()
-	d := permitted(t, q, withheld(t, q))
+	d := correcting(t, q)
 	r := report(order.Unsure, d.History)
 	r.End, r.History.Unsure = order.EndTotalBudget, true
 	settleAs(t, q, d, r)
-	requireDrained(t, q)
 }
 
 // acceptedByWord leaves order A-1 accepted by a person's word, with the correction's body, while
@@ -74,6 +71,7 @@ func acceptedByWord(t *testing.T) (a, b *queue.Queue, frozen *settle.Delivery) {
 	a, b = openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen = inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
+	requireDrained(t, b)
 	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	return a, b, frozen
@@ -91,7 +89,7 @@ func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
 	gone, err := slow.Operator.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	left := letterOf(t, q, "A-1")
-	require.True(t, gone)
+	require.False(t, gone)
 	require.NotNil(t, left, "the only copy of the correction is lost")
 	require.Equal(t, "i2", left.IntentID)
 }
@@ -104,6 +102,7 @@ func TestR4ALateAcceptanceKeepsTheCorrectionBeforeAWithdrawal(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
+	requireDrained(t, b)
 	withdrawn(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1", Batch: "b3"})
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
@@ -160,7 +159,7 @@ func TestR11TwoLateAcceptancesCountOnce(t *testing.T) {
 		s := startBroker(t)
 		a, b, c := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "c")
 		frozen := inDoubtFor(t, a, b)
-		second := permitted(t, c, withheld(t, b))
+		second := correcting(t, c)
 		taken := again(t, second, b)
 		settleAs(t, b, taken, report(order.Rejected, taken.History))
 		requireDrained(t, b)
@@ -182,10 +181,7 @@ func TestR6AConflictNamesItsOwnImport(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b) // body 1
-	d := permitted(t, b, withheld(t, b))
-	r := report(order.Unsure, d.History)
-	r.End, r.History.Unsure = order.EndTotalBudget, true
-	settleAs(t, b, d, r) // body 2, import b2
+	correctionInDoubt(t, b)       // body 2, import b2
 	requireDrained(t, b)
 	in := correction("b4:1")
 	in.Batch, in.Source = "b4", "may.csv:1"
@@ -204,6 +200,7 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
+	requireDrained(t, b)
 	withhold(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
 	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
@@ -237,54 +234,6 @@ func TestR11AConflictThatTheAPIAcceptedIsCountedOnce(t *testing.T) {
 	requireBalanced(t, b)
 }
 
-// The correction can never be sent, and its first worker gives it back. The doubt is about
-// the first body.
-func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
-	for _, end := range []order.End{order.EndInvalid, order.EndPoison} {
-		t.Run(end.String(), func(t *testing.T) {
-			q := openQueue(t, startBroker(t), "w1")
-			doubtful(t, q)
-			withhold(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i2"})
-			d := permitted(t, q, letterOf(t, q, "A-1"))
-			settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
-			d = pull(t, q, 1)[0]
-			require.Equal(t, settle.WorkInvalid, d.Work)
-			report := order.Report{End: end, Error: d.Invalid.Error(), History: d.History}
-			if end == order.EndPoison {
-				report.History.Attempts += 3 // deliveries that may have sent it, if it could be sent
-			}
-			settleAs(t, q, d, report)
-			requireDrained(t, q)
-			require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
-			require.Equal(t, hashOf(t, body("A-1")), lookup(t, q, "A-1").BodyHash)
-			requireBalanced(t, q)
-		})
-	}
-}
-
-// A person permits the correction. Before it is stored, the first body is published again and
-// withheld, because it is in doubt. Then the API accepts the correction.
-func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
-	s := startBroker(t)
-	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
-	doubtful(t, q)
-	l := withheld(t, q)
-	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforePublish: func() {
-		withhold(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
-	}})
-	got, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
-	require.NoError(t, err)
-	require.Equal(t, settle.Replayed, got)
-	d := pull(t, q, 1)[0]
-	settleAs(t, q, d, report(order.Accepted, d.History))
-	requireDrained(t, q)
-	require.Equal(t, hashOf(t, correction("").Body), lookup(t, q, "A-1").BodyHash)
-	left := letterOf(t, q, "A-1")
-	require.Equal(t, body("A-1"), left.Body)
-	require.True(t, left.Conflict)
-	requireBalanced(t, q)
-}
-
 // Both bodies are in doubt, and a person says that the order exists. Before she removes the
 // letter, the API's late answer says that it has the first body. The letter that alone holds
 // the correction is there again.
@@ -294,6 +243,7 @@ func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
 	doubtful(t, q)
 	first := lookup(t, q, "A-1")
 	correctionInDoubt(t, q)
+	requireDrained(t, q)
 	id := lookup(t, q, "A-1").IntentID
 	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforeRemoval: func() {
 		late := *first
@@ -320,10 +270,7 @@ func TestR14TheLetterOfALateConflictIsFiledBeforeItsIntentLeaves(t *testing.T) {
 	s := startBroker(t)
 	a, b, feeds := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "feeds")
 	frozen := inDoubtFor(t, a, b)
-	d := permitted(t, b, withheld(t, b))
-	r := report(order.Unsure, d.History)
-	r.End, r.History.Unsure = order.EndTotalBudget, true
-	settleAs(t, b, d, r)
+	correctionInDoubt(t, b)
 	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Nil(t, letterOf(t, b, "A-1"))

@@ -41,7 +41,6 @@ type Delivery struct {
 	marked    bool          // that broker confirmed a high-water mark that covers this delivery
 	looked    time.Time     // when Last was asked for or written
 	wait      time.Duration // until the intent may be submitted (WorkNotYet, WorkClaimed)
-	doubted   *order.Record // in doubt about another intent's body; nil = none is, or this one's may be, too
 
 	cancelledBy string // who withdrew the intent; "" = nobody, as far as this delivery has looked
 

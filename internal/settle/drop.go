@@ -30,7 +30,7 @@ func (op *Operator) Drop(ctx context.Context, listed *Letter, p Person) (gone bo
 			return nil, nil // the result has expired, or an earlier run wrote it
 		}
 		next := *cur
-		if cur.IntentID == l.IntentID { // otherwise a later intent was settled, and its letter is not this one
+		if cur.Settles(l.IntentID) { // otherwise a later intent was settled, and its letter is not this one
 			next.Dropped = cur.Outcome().NeedsLetter()
 		}
 		next.Intervene(p.did(did, op.ledger.time.Now()))

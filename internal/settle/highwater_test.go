@@ -100,14 +100,30 @@ func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
 	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
-	publish(t, a, correction("i2"))
+	withheld(t, a)
+	rec := lookup(t, a, "A-1")
+	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
+	require.True(t, rec.Unsure)
+	require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash)
+	require.Equal(t, 1, rec.Settled, "nobody settled the first")
+}
+
+// The body of an intent that is gone is published again.
+func TestR3ANewIntentInheritsAnOpenNoteOfItsBody(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"))
+	attempting(t, a, pull(t, a, 1)[0])
+	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context()))
+	publish(t, a, intent("A-1", "i2"))
 	d := pull(t, a, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)
 	require.True(t, d.History.Unsure)
 	settleAs(t, a, d, report(order.Rejected, d.History))
 	rec := lookup(t, a, "A-1")
-	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
-	require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash)
+	require.Equal(t, []string{"i2", "unknown"}, []string{rec.IntentID, rec.Word})
 }
 
 // While the mark cannot be written, nothing of the pull may be acted on.

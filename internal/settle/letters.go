@@ -37,10 +37,12 @@ func (lg *Ledger) removeLetter(ctx context.Context, token string, rec *order.Rec
 	for {
 		l, err := lg.rereadLetter(ctx, token)
 		switch {
-		case err != nil || l == nil || l.outlives(rec):
+		case err != nil || l == nil:
 			return err
-		case l.losesTo(rec):
+		case !l.Conflict && l.losesTo(rec):
 			err = lg.turnIntoConflict(ctx, token, l, l)
+		case l.outlives(rec):
+			return nil
 		default:
 			if err = lg.store.DeleteLetter(ctx, token, l); err == nil {
 				return lg.restoreConflict(ctx, token, l, rec)
@@ -57,7 +59,7 @@ func (lg *Ledger) removeLetter(ctx context.Context, token string, rec *order.Rec
 // failed after a person's word.
 func (l *Letter) outlives(rec *order.Record) bool {
 	byAPI := rec.Outcome() == order.OutcomeAccepted && rec.By == ""
-	return l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || !byAPI && l.After(rec.Position, l.Birth)
+	return l.Conflict && (l.BodyHash == "" || l.BodyHash != rec.BodyHash) || !byAPI && l.After(rec.Position, l.Birth)
 }
 
 // losesTo reports whether the record makes the letter's intent a conflict: it lists it, or

@@ -106,9 +106,7 @@ func (wk *Worker) noteUnattempted(ctx context.Context, d *Delivery) (overtaken b
 		if overtaken = wk.overtaken(d); overtaken || wk.sharesNumber(d) {
 			return nil, nil
 		}
-		if d.History, d.Unexplained = inherit(d); d.doubtBefore() {
-			d.doubted = cur.Record
-		}
+		d.History, d.Unexplained = inherit(d)
 		return wk.unattemptedNote(d), nil
 	})
 	if err != nil {

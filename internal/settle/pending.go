@@ -77,7 +77,7 @@ func (lg *Ledger) hasLeft(ctx context.Context, m *Message) (bool, error) {
 // one with the same ID.
 func (m *Message) SettledBy(r *order.Record) bool {
 	id, at := m.IntentID(), m.position(0)
-	if c := r.ConflictOf(id); c != nil {
+	if c := r.Listed(id); c != nil {
 		return at.Same(c.Position)
 	}
 	return r.Outcome() != order.OutcomeNone && r.IntentID == id && at.Same(r.Position)
@@ -93,6 +93,9 @@ func (m *Message) completedBy(r *order.Record, l *Letter) bool {
 // failed, or it is a conflict, and no person dropped a letter of the order_no. The drop may be
 // older than this copy of the intent, whose letter it removes all the same.
 func (m *Message) needsLetter(r *order.Record) bool {
+	if r.Last(r.Birth).After(m.position(r.Birth), r.Birth) {
+		return false // a server that was killed brought it back; the letter is that of a later one
+	}
 	return r.NeedsLetter() || r.ConflictOf(m.IntentID()) != nil && !slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return LetterDropped(i.Did) != 0 })
 }
 

@@ -30,13 +30,17 @@ func (wk *Worker) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := wk.recordFor(d)
 	if d.Work == WorkWithheld { // nobody has dropped this intent's letter, or settled this intent
 		rec.Dropped, rec.By = false, ""
+		if rec.Outcome() == order.OutcomeNone {
+			rec.LeftOpen(wk.ledger.time.Now().UTC())
+		}
 	}
 	letter := wk.ledger.refusal(d, &rec, d.Work)
 	refused := letter.refusedRecord(d.Last.Record)
-	if letter.Conflict {
-		rec = *refused // order.Merge adds it to the conflicts of the acceptance
-	} else if rec.BodyHash == "" || d.otherBody(&rec) {
-		rec.Refuse(refused)
+	refused.Waited = d.waited()
+	other := rec.BodyHash == "" || d.otherBody(&rec)
+	if other {
+		rec = *refused
+		rec.SetOutcome(order.OutcomeRejected) // order.Merge adds it to the conflicts
 	} else {
 		rec.Batch, rec.Source = refused.Batch, refused.Source // the same body, from another import
 	}
@@ -56,7 +60,7 @@ func (wk *Worker) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	if now.Outcome() == order.OutcomeAccepted && (d.Work == WorkWithheld || now.ConflictOf(d.Intent.ID) == nil) {
 		return stored, wk.complete(ctx, d, stored, nil) // a late acceptance came in between, which may be of this body
 	}
-	if letter.Conflict {
+	if other {
 		refused.Settled = stored.Record.Settled
 		stored.Record = refused
 	}

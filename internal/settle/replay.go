@@ -36,6 +36,9 @@ const (
 	// ReplayInDoubt: the order may exist, and no permission to send it again
 	// was given.
 	ReplayInDoubt
+	// ReplayOtherInDoubt: an order with another body may exist. No permission covers this one
+	// before a person has said that it does not (R3).
+	ReplayOtherInDoubt
 	// ReplayLate: the intent's deadline has passed or cannot be read.
 	ReplayLate
 	// ReplayForeign: the intent was published to a subject that does not belong
@@ -43,14 +46,14 @@ const (
 	ReplayForeign
 )
 
-var replayNames = [...]string{"", "replayed", "replayed-before", "gone", "pending", "accepted", "in-doubt", "late", "foreign"}
+var replayNames = [...]string{"", "replayed", "replayed-before", "gone", "pending", "accepted", "in-doubt", "other-in-doubt", "late", "foreign"}
 
 // String returns the word used in summaries.
 func (r Replay) String() string { return replayNames[r] }
 
 // Replays returns every end but ReplayNone, for summaries.
 func Replays() []Replay {
-	return []Replay{Replayed, ReplayedBefore, ReplayGone, ReplayPending, ReplayAccepted, ReplayInDoubt, ReplayLate, ReplayForeign}
+	return []Replay{Replayed, ReplayedBefore, ReplayGone, ReplayPending, ReplayAccepted, ReplayInDoubt, ReplayOtherInDoubt, ReplayLate, ReplayForeign}
 }
 
 // ReplayOptions say what may be replayed, and how.
@@ -125,6 +128,8 @@ func (op *Operator) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) R
 		end = ReplayGone
 	case standing == order.AcceptedBefore, rec == nil && l.Conflict: // a conflict without a record: the acceptance has expired
 		end = ReplayAccepted
+	case inDoubt(rec, l) && otherInDoubt(rec, l):
+		end = ReplayOtherInDoubt
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
 	case l.Subject != op.ledger.cfg.IntentSubjects+order.Token(l.OrderNo):
@@ -142,6 +147,11 @@ func inDoubt(rec *order.Record, l *Letter) bool {
 		return l.Unsure || l.Outcome == order.OutcomeUnknown
 	}
 	return rec.Unsure || rec.Outcome() == order.OutcomeUnknown
+}
+
+// otherInDoubt reports whether the body of an order in doubt is another one than the letter's.
+func otherInDoubt(rec *order.Record, l *Letter) bool {
+	return rec != nil && (rec.BodyHash == "" || rec.BodyHash != l.BodyHash)
 }
 
 // late reports whether the deadline has passed or cannot be read.
@@ -185,7 +195,7 @@ func (l *Letter) replayID(r *order.Record) string {
 
 // named reports whether the record is about an intent or refused it.
 func named(r *order.Record, id string) bool {
-	return r != nil && (r.IntentID == id || r.ConflictOf(id) != nil)
+	return r != nil && (r.IntentID == id || r.Listed(id) != nil)
 }
 
 // whereabouts says where the intent of a letter's replay is.
@@ -340,6 +350,8 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 		}
 		if cur != nil {
 			switch next = *cur; {
+			case otherInDoubt(cur, l):
+				return nil, ErrReplaced
 			case cur.Outcome() == order.OutcomeAccepted:
 				return nil, fmt.Errorf("it was accepted meanwhile: %w", ErrNotInDoubt)
 			case cur.Outcome() != order.OutcomeUnknown && cur.Outcome() != order.OutcomeNone: // a colleague is about to remove the letter

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"time"
 
 	"orderpost/internal/order"
@@ -107,11 +106,6 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 		rec.Doubt(r.Reason)
 	}
 	rec.SetOutcome(s.Outcome)
-	if d.doubtIsEarlier(r, s.Outcome) && d.doubted.BodyHash != rec.BodyHash {
-		refused := *rec
-		rec.BodyHash, rec.Batch, rec.Source = d.doubted.BodyHash, d.doubted.Batch, d.doubted.Source // that one exists, or may
-		rec.Refuse(&refused)
-	}
 	switch {
 	case s.Outcome != order.OutcomeNone:
 		rec.SettledAt = now
@@ -140,16 +134,6 @@ func (wk *Worker) recordFor(d *Delivery) order.Record {
 	return rec
 }
 
-// doubtIsEarlier reports whether only attempts of earlier intents may have created the
-// order: this one can never be sent, or the answer to each of its attempts says that it did
-// not.
-func (d *Delivery) doubtIsEarlier(r *order.Report, as order.Outcome) bool {
-	attempts := r.History.Attempts - d.History.Attempts
-	return d.doubted != nil && d.doubted.BodyHash != "" && (d.Invalid != nil || len(r.Trail) == attempts) && // else some are not known
-		(as == order.OutcomeUnknown || as == order.OutcomeNone && !r.Final || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
-		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Unsure() })
-}
-
 // complete makes sure of the dead letter of a settled intent and then
 // acknowledges the intent. For a redelivery of an intent that is settled
 // already, it is the whole handling.
@@ -162,6 +146,10 @@ func (wk *Worker) complete(ctx context.Context, d *Delivery, stored Entry, trail
 		err = wk.fileLetter(ctx, d, wk.ledger.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
 		err = wk.ledger.removeLetter(ctx, d.token, rec)
+	case rec.NeedsLetter() && rec.Listed(d.Intent.ID) != nil:
+		l := wk.ledger.refusal(d, rec, WorkWithheld)
+		l.FiledAt = rec.Listed(d.Intent.ID).RefusedAt
+		err = wk.fileFailure(ctx, d, l)
 	case rec.NeedsLetter() && mine:
 		err = wk.fileFailure(ctx, d, newLetter(d, rec, trail))
 	case rec.Resolved() && mine && d.Redelivered():
@@ -218,7 +206,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
 		rec.By = ""
 	}
-	if c := last.ConflictOf(d.Intent.ID); c != nil {
+	if c := last.Listed(d.Intent.ID); c != nil {
 		counted, rec = c.Position, *wk.ledger.refusal(d, last, WorkConflict).refusedRecord(last)
 	}
 	if d.After(counted, d.Birth) {

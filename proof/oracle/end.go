@@ -69,13 +69,14 @@ func (o *Oracle) endOrder(c *course) {
 		o.Counts.Misfiled++
 	case rec.NeedsLetter() && letter == nil:
 		o.find(Letters, no, []int{last.line}, "%s without a letter", rec.Word)
-	case rec.NeedsLetter() && letter.intent != rec.IntentID:
+	case rec.NeedsLetter() && letter.intent != rec.IntentID && rec.Listed(letter.intent) == nil:
 		o.find(Letters, no, []int{last.line, letter.line}, "%s is %s, but the letter is about %s", rec.IntentID, rec.Word, letter.intent)
 	case rec.NeedsLetter() && letter.outcome != rec.Outcome():
 		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
 	case letter != nil && letter.conflict && rec.Outcome() == order.OutcomeAccepted && letter.body != "" && letter.body == rec.BodyHash && rec.ConflictOf(letter.intent) == nil:
 		o.find(Letters, no, []int{last.line, letter.line}, "the letter of %s is a conflict's, and its body is the accepted one", letter.intent)
 	case letter == nil || letter.conflict || !done(rec):
+	case rec.Outcome() == order.OutcomeRejected && rec.Listed(letter.intent) != nil: // nobody said what becomes of this body
 	case o.leftover(c):
 		o.Counts.Leftovers++
 	default:

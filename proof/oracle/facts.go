@@ -222,9 +222,9 @@ func (o *Oracle) checkBody(c *course, e *Event, prev *order.Record) {
 	}
 	switch {
 	case rec.Outcome() == order.OutcomeUnknown && inherits && !posted && !c.lostBodies[rec.BodyHash] &&
-		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && !rec.Aside() || !c.neverSent && !o.killed && c.mayExist()):
+		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash || !c.neverSent && !o.killed && c.mayExist()):
 		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
-	case rec.Outcome() == order.OutcomeAccepted && !rec.Aside() && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
+	case rec.Outcome() == order.OutcomeAccepted && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
 		o.find(Own, c.orderNo, nil, "%s is accepted with another body than its own", rec.IntentID)
 	}
 	switch {
@@ -245,7 +245,7 @@ func (c *course) mayExist() bool {
 // if no record settles that one yet (R11).
 func (o *Oracle) checkBooks(c *course, rec *order.Record) {
 	settles := func(r *order.Record) bool {
-		if x := r.ConflictOf(c.named); x != nil {
+		if x := r.Listed(c.named); x != nil {
 			return x.Seq >= c.pending
 		}
 		return r.Settles(c.named) && r.Seq >= c.pending

@@ -173,6 +173,8 @@ func explained(how settle.Replay, dry bool) string {
 		return "stay: the order was accepted"
 	case settle.ReplayInDoubt:
 		return "stay: the order may exist (see --resubmit-unknown)"
+	case settle.ReplayOtherInDoubt:
+		return "stay: the order may exist with another body; resolve it first"
 	case settle.ReplayLate:
 		return "stay: the deadline has passed (see --deadline)"
 	default:
