@@ -1,6 +1,9 @@
 package order
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Retrying is the value of a record's outcome field while the intent is not
 // settled. Such a record is a note.
@@ -201,6 +204,11 @@ func (r *Record) earlier(next *Record) []Earlier {
 	}
 	list := append([]Earlier{{r.IntentID, r.Batch, r.Word, r.Reason, r.SettledAt, r.Attempts}}, r.Earlier...)
 	return list[:min(len(list), maxEarlier)]
+}
+
+// EndedBefore reports whether the record replaced an outcome of this intent, as far as it remembers.
+func (r *Record) EndedBefore(intentID string) bool {
+	return slices.ContainsFunc(r.Earlier, func(e Earlier) bool { return e.IntentID == intentID })
 }
 
 // Outcome returns the record's outcome, or OutcomeNone for a note and for nil.

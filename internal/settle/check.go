@@ -68,7 +68,7 @@ func (wk *Worker) passed(ctx context.Context, d *Delivery) (bool, error) {
 	if d.Work = WorkGone; !stored {
 		return true, nil
 	}
-	back, err := wk.ledger.broughtBack(ctx, d.Position, last)
+	back, err := wk.ledger.broughtBack(ctx, d.Intent.ID, d.Position, last)
 	switch {
 	case err != nil:
 		return false, err
@@ -94,16 +94,16 @@ func (wk *Worker) stillStored(ctx context.Context, d *Delivery) (bool, error) {
 }
 
 // broughtBack reports whether a stored copy, which a record does not settle, is one that the broker
-// had removed: a server that was killed brought it back. The record names a later copy. If the
-// stream ends before that one, or its time is the earlier one, the stream lost its end and gives
-// sequences again, which is no proof that this copy was settled.
-func (lg *Ledger) broughtBack(ctx context.Context, at order.Position, r *order.Record) (bool, error) {
+// had removed: a server that was killed brought it back. The record names a later copy, and remembers the
+// outcome of this intent, or that copy's time is the later one, too. If the stream ends before that copy, or
+// neither holds, the stream lost its end and gives sequences again, which is no proof that this copy was settled.
+func (lg *Ledger) broughtBack(ctx context.Context, intentID string, at order.Position, r *order.Record) (bool, error) {
 	birth, end, err := lg.store.Stream(ctx)
 	if err != nil {
 		return false, err
 	}
 	last := r.Last(birth)
-	return last.Birth == birth && at.Seq < last.Seq && last.Seq <= end && at.EnqueuedAt.Before(last.EnqueuedAt), nil
+	return last.Birth == birth && at.Seq < last.Seq && last.Seq <= end && (r.EndedBefore(intentID) || at.EnqueuedAt.Before(last.EnqueuedAt)), nil
 }
 
 // lostDelivery is the reason of a doubt.

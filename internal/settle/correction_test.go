@@ -71,7 +71,7 @@ func TestR3OnlyTheBodyInDoubtCanBePermitted(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	doubtful(t, q)
 	l := withheld(t, q)
-	require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	require.Equal(t, settle.ReplayOtherInDoubt, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, []string{"b1:A-1", hashOf(t, body("A-1")), "b1"}, []string{rec.IntentID, rec.BodyHash, rec.Batch}, "the first body is in doubt")
 	require.False(t, rec.Allowed)

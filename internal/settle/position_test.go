@@ -62,6 +62,31 @@ func TestR6AnIntentThatTheBrokerBroughtBackLeavesAgain(t *testing.T) {
 	require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
 }
 
+// The same while the broker's clock is set: its correction was stored with an earlier time. The record
+// remembers what became of it, and no time is needed.
+func TestR6WhatARecordRemembersLeavesAgainWhateverTheClockSays(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, intent("A-1", "i1"))
+	publish(t, q, intent("B-1", "b1"))
+	birth, _, err := q.Ledger.ExportStore().Stream(t.Context())
+	require.NoError(t, err)
+	rec := &order.Record{OrderNo: "A-1", IntentID: "i2", Settled: 2, Position: order.Position{EnqueuedAt: time.Now().Add(-time.Hour), Seq: 2, Birth: birth},
+		WriteID: "w", Earlier: []order.Earlier{{IntentID: "i1", Outcome: "rejected"}}}
+	rec.SetOutcome(order.OutcomeAccepted)
+	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", rec, 0)
+	require.NoError(t, err)
+	for _, d := range pull(t, q, 2) {
+		if d.OrderNo() == "A-1" {
+			require.Equal(t, settle.WorkPassed, d.Work)
+			handle(t, q, d)
+		} else {
+			settleAs(t, q, d, report(order.Accepted, d.History))
+		}
+	}
+	requireDrained(t, q)
+	require.Equal(t, 2, lookup(t, q, "A-1").Settled)
+}
+
 // The stream lost its end and gives sequences again: nobody can tell whether the intent was
 // settled. It is neither posted nor dropped until a person cancels it.
 func TestR6AnIntentWithASequenceThatIsUsedAgainIsHeld(t *testing.T) {

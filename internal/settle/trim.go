@@ -314,7 +314,7 @@ func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, e
 		return complete, err
 	}
 	if r := last.Record; r != nil && !m.SettledBy(r) {
-		if back, err := tr.ledger.broughtBack(ctx, m.position(0), r); err != nil || back {
+		if back, err := tr.ledger.broughtBack(ctx, m.IntentID(), m.position(0), r); err != nil || back {
 			return back, err
 		}
 	}
