@@ -8,8 +8,8 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/letters"
 	"orderpost/internal/order"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // R5: what a person asked for is about the results that were stored then. If their stream was made again

@@ -14,8 +14,8 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 const allActs = "resubmit-unknown,resolve,limit"

@@ -19,8 +19,8 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 	"orderpost/internal/waiting"
 )
 

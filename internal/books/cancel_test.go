@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
-	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/fleettest"
 )
 
 // waitIn puts intents into the waiting room.

@@ -25,50 +25,43 @@ const (
 // tests) may import. A package that is missing here fails the test: somebody
 // must decide where it belongs.
 var mayImport = map[string][]string{
-	"internal/order":                {},
-	"internal/borders":              {},
-	"internal/contract":             {},
-	"docs":                          {}, // the documents themselves
-	"docs/schema":                   {}, // the schemas themselves
-	"internal/e2e":                  {},
-	"internal/e2e/fleet":            {},
-	"internal/e2e/child":            {"internal/program", "internal/program/worker"}, // for tests alone
-	"examples/producers/go":         {"client"},                                      // as a producer of somebody else's would be
-	"internal/contract/producer":    {},                                              // for tests alone: it speaks NATS as docs/producers.md says
-	"internal/durable":              {},
-	"internal/endpoint":             {},
-	"internal/duration":             {},
-	"internal/livefile":             {"internal/textfile"},
-	"internal/textfile":             {},
-	"internal/orderschema":          {"internal/order", "internal/livefile"},
-	"internal/patient":              {}, // for tests alone
-	"internal/queue/embedded":       {"internal/durable"},
-	"internal/queue/netcut":         {},
-	"internal/queue/smalldisk":      {},
-	"internal/queue/bitrot":         {},                                                                                 // for tests alone
-	"internal/queue/queuetest":      {"internal/order", "internal/settle", "internal/queue", "internal/queue/embedded"}, // for tests alone
-	"internal/authority":            {},
-	"internal/sandbox":              {"internal/authority", "internal/duration"},
-	"internal/sign":                 {"internal/order"},
-	"internal/submit":               {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/http1", "internal/submit/answer", "internal/planted", "internal/orderschema", "internal/textfile"},
-	"internal/submit/gate":          {"internal/order"},
-	"internal/submit/http1":         {"internal/endpoint", "internal/submit/answer", "internal/textfile"},
-	"internal/submit/answer":        {"internal/duration", "internal/order", "internal/livefile", "internal/textfile"},
-	"internal/ops":                  {"internal/order"},
-	"internal/tracing":              {"internal/tracing/span"},
-	"internal/tracing/span":         {},
-	"internal/settle":               {"internal/order", "internal/planted"},
-	"internal/settle/storecontract": {"internal/order", "internal/settle"}, // for tests alone
-	"internal/queue":                {"internal/duration", "internal/endpoint", "internal/order", "internal/settle"},
-	"internal/fleet/fleettest":      {"internal/order", "internal/settle", "internal/queue", "internal/fleet"}, // for tests alone
-	"internal/fleet":                {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
-	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/xlsx", "internal/orderschema", "internal/textfile"},
-	"internal/xlsx":                 {},
-	"internal/xlsx/xlsxtest":        {}, // for tests alone
-	"internal/planted":              {},
-	"proof/oracle":                  {"internal/order", "internal/settle"},
-	"proof/simulation":              {"internal/order", "internal/settle", "proof/oracle"},
-	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
+	"internal/order":             {},
+	"internal/borders":           {},
+	"internal/contract":          {},
+	"docs":                       {}, // the documents themselves
+	"docs/schema":                {}, // the schemas themselves
+	"internal/e2e":               {},
+	"internal/e2e/fleet":         {},
+	"internal/e2e/child":         {"internal/program", "internal/program/worker"}, // for tests alone
+	"examples/producers/go":      {"client"},                                      // as a producer of somebody else's would be
+	"internal/contract/producer": {},                                              // for tests alone: it speaks NATS as docs/producers.md says
+	"internal/durable":           {},
+	"internal/endpoint":          {},
+	"internal/duration":          {},
+	"internal/livefile":          {"internal/textfile"},
+	"internal/textfile":          {},
+	"internal/orderschema":       {"internal/order", "internal/livefile"},
+	"internal/patient":           {}, // for tests alone
+	"internal/queue/embedded":    {"internal/durable"},
+	"internal/authority":         {},
+	"internal/sandbox":           {"internal/authority", "internal/duration"},
+	"internal/sign":              {"internal/order"},
+	"internal/submit":            {"internal/endpoint", "internal/secret", "internal/order", "internal/submit/gate", "internal/submit/http1", "internal/submit/answer", "internal/planted", "internal/orderschema", "internal/textfile"},
+	"internal/submit/gate":       {"internal/order"},
+	"internal/submit/http1":      {"internal/endpoint", "internal/submit/answer", "internal/textfile"},
+	"internal/submit/answer":     {"internal/duration", "internal/order", "internal/livefile", "internal/textfile"},
+	"internal/ops":               {"internal/order"},
+	"internal/tracing":           {"internal/tracing/span"},
+	"internal/tracing/span":      {},
+	"internal/settle":            {"internal/order", "internal/planted"},
+	"internal/queue":             {"internal/duration", "internal/endpoint", "internal/order", "internal/settle"},
+	"internal/fleet":             {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
+	"internal/importer":          {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/xlsx", "internal/orderschema", "internal/textfile"},
+	"internal/xlsx":              {},
+	"internal/planted":           {},
+	"proof/oracle":               {"internal/order", "internal/settle"},
+	"proof/simulation":           {"internal/order", "internal/settle", "proof/oracle"},
+	"internal/waiting":           {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/endpoint", "internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify", "internal/tracing/span", "internal/orderschema", "internal/approvals", "internal/journal"},
 	"internal/gateway":   {"internal/endpoint", "docs", "internal/livefile", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema", "internal/textfile"},
@@ -85,6 +78,15 @@ var mayImport = map[string][]string{
 	"client":             {"internal/door", "internal/queue", "internal/orderschema"},
 	"internal/letters":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
 	"internal/console":   {"internal/duration", "internal/endpoint", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/livefile", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals", "internal/textfile"},
+
+	// for tests and proof/ alone (TestWhatTestsShareIsForTests)
+	"internal/testing/bitrot":        {},
+	"internal/testing/fleettest":     {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
+	"internal/testing/netcut":        {},
+	"internal/testing/queuetest":     {"internal/order", "internal/settle", "internal/queue", "internal/queue/embedded"},
+	"internal/testing/smalldisk":     {},
+	"internal/testing/storecontract": {"internal/order", "internal/settle"},
+	"internal/testing/xlsxtest":      {},
 }
 
 // programs that prove, by their packages.
@@ -100,8 +102,8 @@ func isMain(pkg string) bool { return strings.HasPrefix(strings.TrimPrefix(pkg, 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "internal/contract/producer",
-		"internal/queue/bitrot", // it asks a server what its own store holds
-		"internal/queue/queuetest",
+		"internal/testing/bitrot", // it asks a server what its own store holds
+		"internal/testing/queuetest",
 		"proof/bench",           // a cluster whose leaders are the same in each trial
 		"proof/bench/contender", // the worker that others write
 		"proof/powercut",        // it reads what a broker kept
@@ -198,6 +200,27 @@ func TestOurImports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWhatTestsShareIsForTests: helpers of tests are in no program, whoever may import anything else.
+func TestWhatTestsShareIsForTests(t *testing.T) {
+	helper := func(name string) bool {
+		return strings.HasPrefix(name, "internal/testing/") || name == "internal/patient" || name == "internal/contract/producer"
+	}
+	helpers := 0
+	for _, p := range list(t) {
+		if helper(p.name()) {
+			helpers++
+			continue
+		}
+		if strings.HasPrefix(p.name(), proof) {
+			continue
+		}
+		for _, imp := range p.Imports {
+			require.False(t, helper(strings.TrimPrefix(imp, module)), "%s must import %s in tests only", p.name(), imp)
+		}
+	}
+	require.Equal(t, 9, helpers)
 }
 
 func TestForeignImports(t *testing.T) {

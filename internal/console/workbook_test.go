@@ -10,7 +10,7 @@ import (
 
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // TestWorkbookStory: somebody uploads a workbook of two sheets, chooses one, sees its bad

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // BenchmarkSubmit compares 64 callers that submit with as many that publish and wait for

@@ -9,9 +9,9 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
-	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/testing/fleettest"
 )
 
 // TestASubmissionIsWithdrawn, once, and the journal says by whom.

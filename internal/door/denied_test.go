@@ -12,7 +12,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestARightThatIsMissing is told as what it is, and not as an answer that did not come:

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestAnOrderComesInAndItsOutcomeComesBack: stored once, the same on repetition, pending,

@@ -14,7 +14,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // collect reads outcomes from a position until n are there, and returns them as words.

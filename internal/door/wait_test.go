@@ -13,8 +13,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestTenThousandWaitsCostLittle, and one of them hears of its order.

@@ -15,7 +15,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/program/orderpost"
-	"orderpost/internal/queue/bitrot"
+	"orderpost/internal/testing/bitrot"
 )
 
 // A server of three comes back without a part of the results, and answers reads as if all was

@@ -29,7 +29,7 @@ import (
 	"orderpost/internal/program/sandbox"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // needsMore are the tools whose commands no test can run: a document that

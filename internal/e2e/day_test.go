@@ -22,7 +22,7 @@ import (
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/orderpost"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // workbook writes a workbook. Each cell is its XML: xlsxtest.Texts, or one of another kind.

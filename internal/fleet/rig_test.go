@@ -8,8 +8,8 @@ import (
 
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"orderpost/internal/queue/smalldisk"
+	"orderpost/internal/testing/smalldisk"
 )
 
 var rules = Rules{Settle: time.Second, Still: 10 * time.Second, Ignore: []string{"enqueue.flags"}}

@@ -26,8 +26,8 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/queuetest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // file is a CSV file of n orders.

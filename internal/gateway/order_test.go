@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 func (a answer) outcome(t testing.TB) (o outcome) {

@@ -21,9 +21,9 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 )
 
 // told is one line of the answer to a stream.

@@ -12,11 +12,11 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
-	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/fleettest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // openQueue runs a broker for one test and connects to it.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/orderschema"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // under makes a file fulfil a schema.

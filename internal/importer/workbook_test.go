@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/testing/xlsxtest"
 	"orderpost/internal/xlsx"
-	"orderpost/internal/xlsx/xlsxtest"
 )
 
 var (

@@ -16,7 +16,7 @@ import (
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

@@ -11,8 +11,8 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 const patience = 30 * time.Second

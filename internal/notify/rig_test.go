@@ -17,8 +17,8 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/secret"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

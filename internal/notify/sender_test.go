@@ -17,8 +17,8 @@ import (
 	"orderpost/docs/schema"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestDelivers: each outcome once, notes not at all, and the position is kept when the sender stops.

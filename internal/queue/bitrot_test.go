@@ -18,8 +18,8 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/bitrot"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/bitrot"
 )
 
 // One of three servers is stopped, a block of its results is damaged, and it comes back:

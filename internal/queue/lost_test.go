@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 )
 
 // A cluster that has no leader yet drops requests and keeps the connection. A program that

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 )
 
 func streamNames(t *testing.T, q *Queue) (names []string) {

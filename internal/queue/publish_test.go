@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
 )
 
 // answers publishes many intents and returns the status of each as a word.

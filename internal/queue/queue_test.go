@@ -15,8 +15,8 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
-	"orderpost/internal/settle/storecontract"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/storecontract"
 )
 
 // TestJetStreamKeepsTheContract: so does the simulation's model (proof/simulation).

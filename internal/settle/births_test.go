@@ -8,8 +8,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // R15: a mark covers what was in the queue that it was made about, and nothing of one that was made again.

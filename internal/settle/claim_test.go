@@ -9,8 +9,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
 )
 
 // shortAckWait ends within a test, and is longer than a busy machine stands still.

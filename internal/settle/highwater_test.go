@@ -8,8 +8,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // forgetCounts starts the broker again, without its delivery counts, as after a SIGKILL.

@@ -9,8 +9,8 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestResolve(t *testing.T) {

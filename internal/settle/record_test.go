@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
 )
 
 // R1: a worker that was frozen after its POST wakes and writes a retrying note,

@@ -10,7 +10,7 @@ import (
 
 // Store is the broker as the settle protocol sees it. Package queue implements
 // it with JetStream, package simulation with a model in simulated time. Package
-// storecontract has the tests that both pass.
+// internal/testing/storecontract has the tests that both pass.
 //
 // Unless a method says otherwise, an error means that the broker did not
 // answer, and that a write may have happened. Reads go to the streams' leaders,

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // steps notes what a store does to make files last, with ID for the upload. The step

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/books"
-	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/importer"
 	"orderpost/internal/jobs"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/fleettest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // work settles n intents as accepted.

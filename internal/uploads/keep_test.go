@@ -18,8 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue/smalldisk"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/smalldisk"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // zipped is a zip archive of files, given as name, content, name, content.

@@ -15,7 +15,7 @@ import (
 	"orderpost/internal/jobs"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) {

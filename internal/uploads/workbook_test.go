@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/importer"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // TestWorkbook: a workbook is kept as it came, is the batch that it is for enqueue, and its

@@ -11,10 +11,10 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
+	"orderpost/internal/testing/netcut"
 )
 
 // TestTheBooksBalanceWhileOrdersFlow audits again and again while orders come,

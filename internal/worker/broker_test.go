@@ -15,7 +15,7 @@ import (
 
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // A store that a passing program has opened is not joined: its broker goes

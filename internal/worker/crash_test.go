@@ -13,9 +13,9 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/submit"
+	"orderpost/internal/testing/netcut"
 )
 
 // point is a step of the handling of one order, at whose edge the worker is

@@ -14,7 +14,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
-	"orderpost/internal/queue/bitrot"
+	"orderpost/internal/testing/bitrot"
 	"orderpost/internal/worker"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestAWorkerThatMayRequestNoOrdersSaysSo: the broker answers no request that it denies, so the

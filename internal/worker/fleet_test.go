@@ -20,10 +20,10 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 	"orderpost/internal/worker"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/submit"
+	"orderpost/internal/testing/netcut"
 )
 
 // R7: a worker holds an order that waits for the rate limit, and is frozen for

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 )
 
 // nats-server keeps no count for a subject with the byte 127, so it takes any number of

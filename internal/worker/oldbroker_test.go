@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 	"orderpost/internal/worker"
 )
 

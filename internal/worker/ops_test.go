@@ -24,11 +24,11 @@ import (
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/testing/queuetest"
 	"orderpost/internal/worker"
 )
 

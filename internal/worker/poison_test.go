@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 )
 
 // R8: one order makes its worker panic each time. It is found out by suspect

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
 )
 
 // tally counts the outcomes that a pool reports.

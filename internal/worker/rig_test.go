@@ -18,11 +18,11 @@ import (
 	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/netcut"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 	"orderpost/internal/worker"
 )
 

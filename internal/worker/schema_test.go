@@ -10,9 +10,9 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/orderschema"
-	"orderpost/internal/queue/netcut"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestANewSchemaDecidesNothingThatWasBegun: an order whose attempt was lost before there

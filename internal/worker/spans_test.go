@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 	"orderpost/internal/tracing/span"
 	"orderpost/internal/worker"
 )

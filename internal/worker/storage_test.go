@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/submit"
+	"orderpost/internal/testing/netcut"
 )
 
 // limitResults makes the results stream as good as full, or takes the limit

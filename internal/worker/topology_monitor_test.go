@@ -15,7 +15,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 	"orderpost/internal/worker"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/netcut"
 	"orderpost/internal/submit"
+	"orderpost/internal/testing/netcut"
 )
 
 // TestAWrongRuleCostsNoOrder: a rule calls every acceptance a refusal, until somebody

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/testing/xlsxtest"
 	"orderpost/internal/xlsx"
-	"orderpost/internal/xlsx/xlsxtest"
 )
 
 // open opens a workbook until the test ends.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"orderpost/internal/fleet"
-	"orderpost/internal/queue/bitrot"
+	"orderpost/internal/testing/bitrot"
 )
 
 // bitRot damages the disk of one of three servers. The broker does not heal all of that

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue/bitrot"
+	"orderpost/internal/testing/bitrot"
 )
 
 // monitored returns a rig of three servers that say how much they have of the results.

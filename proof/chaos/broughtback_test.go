@@ -10,8 +10,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // Only a letter whose removal a worker logged, and that is stored, was brought back.

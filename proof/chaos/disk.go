@@ -11,7 +11,7 @@ import (
 	"slices"
 	"syscall"
 
-	"orderpost/internal/queue/smalldisk"
+	"orderpost/internal/testing/smalldisk"
 )
 
 // diskSize is the initial size of the broker's small disk, and how much a person adds

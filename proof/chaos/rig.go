@@ -21,8 +21,8 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/smalldisk"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/testing/smalldisk"
 )
 
 const (

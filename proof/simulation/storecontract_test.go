@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/settle"
-	"orderpost/internal/settle/storecontract"
+	"orderpost/internal/testing/storecontract"
 )
 
 // TestTheModelKeepsTheContract: so does JetStream (internal/queue). Where the two differ,

@@ -21,9 +21,9 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // patience bounds every wait of these tests.

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
-	"orderpost/internal/fleet/fleettest"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/fleettest"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

@@ -10,7 +10,7 @@ import (
 
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // TestWorkbook: a workbook from its bad cells to its results, which are a workbook that

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue/smalldisk"
+	"orderpost/internal/testing/smalldisk"
 )
 
 // scenario is a folder with one file, and what becomes of it.

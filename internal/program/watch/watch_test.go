@@ -13,7 +13,7 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/enqueue"
-	"orderpost/internal/xlsx/xlsxtest"
+	"orderpost/internal/testing/xlsxtest"
 )
 
 // TestADay: files of three kinds in two folders, each by its own flags, and the same file again.

@@ -13,7 +13,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/netcut"
+	"orderpost/internal/testing/netcut"
 	pool "orderpost/internal/worker"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
-	"orderpost/internal/queue/smalldisk"
+	"orderpost/internal/testing/smalldisk"
 )
 
 // stageIn puts what is staged into a folder, for the time of a test.

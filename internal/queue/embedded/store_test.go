@@ -16,7 +16,7 @@ import (
 
 	"orderpost/internal/patient"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/queue/smalldisk"
+	"orderpost/internal/testing/smalldisk"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
