@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/planted"
 )
 
 // suspectAfter is the number of unexplained earlier deliveries from which an
@@ -41,9 +40,7 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
-		if d.Work = wk.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
-			d.Work = WorkSubmit
-		}
+		d.Work = wk.classify(d, now)
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/planted"
 )
 
 // storageRetry is the time between two tries of a write while the broker
@@ -296,7 +295,7 @@ func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
 // explains. Under park a note precedes each attempt.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.worker.ledger.mutated(NoBeginNote))
+	return d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.worker.ledger.mutated(NoBeginNote))
 }
 
 // conclude asks order.Decide for the settlement and carries it out.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/planted"
 )
 
 // Settle carries out what order.Decide decided for a delivery. It writes the
@@ -30,9 +29,6 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 		return true
 	}
 	lapsed()
-	if planted.Is(planted.AckFirst) && s.Outcome != order.OutcomeNone {
-		_ = wk.ack(d)
-	}
 	r.History.Lost = 0 // this delivery ends with a report
 	if s.Action == order.ActMerge && wk.sharesNumber(d) {
 		r.History.Doubt("the worker lost its claim while it posted the order")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/planted"
 )
 
 const (
@@ -84,7 +83,7 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 		upTo = p.Floor
 	case tr.ledger.mutated(TrimOneTooMany):
 		upTo++
-	case tr.ledger.mutated(TrimDelivered), planted.Is(planted.TrimAhead):
+	case tr.ledger.mutated(TrimDelivered):
 		upTo = p.Delivered
 	}
 	// The stream may be another one by now, which gives sequences again.

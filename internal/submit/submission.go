@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/planted"
 	"orderpost/internal/submit/gate"
 	"orderpost/internal/submit/http1"
 )
@@ -229,9 +228,6 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.Duration) order.End {
 	pair := t.keys.use()
 	stamp := t.clock.stamp(t.report.History.LastTimestamp)
-	if last := t.report.History.LastTimestamp; planted.Is(planted.OldTimestamp) && stamp-last < time.Minute.Milliseconds() { // the API refuses older ones
-		stamp = last
-	}
 	if !order.ValidTimestamp(stamp) {
 		p.Release(gate.Signal{})
 		t.report.Error = fmt.Sprintf("timestamp %d cannot be signed: this machine's clock is wrong", stamp)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/planted"
 	"orderpost/internal/settle"
 )
 
@@ -21,9 +20,6 @@ func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	o := p.observe(d, pulled)
 	defer o.end()
 	p.handler.Handle(p.work, p.settle, d, o)
-	if planted.Is(planted.Leak) {
-		leak()
-	}
 }
 
 // newHandler returns the settle protocol's Handler with the submitter.

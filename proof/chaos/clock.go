@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -58,32 +57,15 @@ func init() {
 `
 )
 
-// clockOverlay writes a patch of the local Go's package time into dir, and returns the file for
-// go build -overlay.
-func clockOverlay(ctx context.Context, dir string) (string, error) {
+// clocks patches the local Go's package time.
+func (o overlay) clocks(ctx context.Context) error {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
-		return "", fmt.Errorf("go env GOROOT: %w", err)
+		return fmt.Errorf("go env GOROOT: %w", err)
 	}
 	std := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
-	source, err := os.ReadFile(filepath.Join(std, "time.go"))
-	if err != nil {
-		return "", err
-	}
-	patched, err := patchClock(string(source))
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", filepath.Join(std, "time.go"), err)
-	}
-	now, shift, overlay := filepath.Join(dir, "time-now.patched"), filepath.Join(dir, "time-shift.patched"), filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(std, "time.go"): now, filepath.Join(std, "chaos_shift.go"): shift}})
-	return overlay, errors.Join(err, os.WriteFile(now, []byte(patched), 0o600), os.WriteFile(shift, []byte(clockSource), 0o600), os.WriteFile(overlay, text, 0o600))
-}
-
-func patchClock(source string) (string, error) {
-	if n := strings.Count(source, clockAnchor); n != 1 {
-		return "", fmt.Errorf("this Go's time.Now does not begin as expected (%q is there %d times): adapt clockAnchor in proof/chaos/clock.go", clockAnchor, n)
-	}
-	return strings.Replace(source, clockAnchor, clockPatch, 1), nil
+	o[filepath.Join(std, "chaos_shift.go")] = clockSource
+	return o.patch(filepath.Join(std, "time.go"), clockAnchor, clockPatch)
 }
 
 // wallClock is the wall clock of a process. A process that is started again keeps it.

@@ -37,16 +37,25 @@ func main() {
 }
 `
 
+// clocked builds clockProgram with clocks that can be set.
+func clocked(t *testing.T, dir string) string {
+	t.Helper()
+	patched := overlay{}
+	require.NoError(t, patched.clocks(t.Context()))
+	list, err := patched.write(dir)
+	require.NoError(t, err)
+	source := filepath.Join(dir, "main.go")
+	require.NoError(t, os.WriteFile(source, []byte(clockProgram), 0o600))
+	program, err := build(t.Context(), dir, "program", source, list)
+	require.NoError(t, err)
+	return program
+}
+
 // The wall clock of a running program is set ahead and back, and is right again, while its
 // monotonic clock and its timers never notice. A program that starts finds the clock as it is.
 func TestAWallClockStepsAndTheMonotonicOneDoesNot(t *testing.T) {
 	dir := t.TempDir()
-	overlay, err := clockOverlay(t.Context(), dir)
-	require.NoError(t, err)
-	source := filepath.Join(dir, "main.go")
-	require.NoError(t, os.WriteFile(source, []byte(clockProgram), 0o600))
-	program, err := build(t.Context(), dir, "program", source, "", overlay)
-	require.NoError(t, err)
+	program := clocked(t, dir)
 	clock, err := newClock(filepath.Join(dir, "clock"))
 	require.NoError(t, err)
 
@@ -95,12 +104,7 @@ func TestAWallClockStepsAndTheMonotonicOneDoesNot(t *testing.T) {
 // is another one must not be built without the patch.
 func TestAClockThatCannotBeSet(t *testing.T) {
 	dir := t.TempDir()
-	overlay, err := clockOverlay(t.Context(), dir)
-	require.NoError(t, err)
-	source := filepath.Join(dir, "main.go")
-	require.NoError(t, os.WriteFile(source, []byte(clockProgram), 0o600))
-	program, err := build(t.Context(), dir, "program", source, "", overlay)
-	require.NoError(t, err)
+	program := clocked(t, dir)
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = append(os.Environ(), clockVar+"="+filepath.Join(dir, "none"))
 	out, err := cmd.CombinedOutput()
@@ -108,8 +112,8 @@ func TestAClockThatCannotBeSet(t *testing.T) {
 	require.Contains(t, string(out), "cannot open")
 
 	for _, source := range []string{"", "package time\n\nfunc Now() Time {\n\treturn now()\n}\n", clockAnchor + clockAnchor} {
-		_, err := patchClock(source)
-		require.ErrorContains(t, err, "adapt clockAnchor in proof/chaos/clock.go")
+		err := overlay{"time.go": source}.patch("time.go", clockAnchor, clockPatch)
+		require.ErrorContains(t, err, "adapt the patch in proof/chaos")
 	}
 }
 

@@ -176,9 +176,9 @@ func (p *process) lastLines(n int) string {
 }
 
 // build compiles a program into dir. overlay is a file for go build -overlay; "" = none.
-func build(ctx context.Context, dir, name, pkg, tags, overlay string) (string, error) {
+func build(ctx context.Context, dir, name, pkg, overlay string) (string, error) {
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-overlay", overlay, "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", path, pkg)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}

@@ -137,18 +137,21 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 // buildAll compiles the one program, which is worker, enqueue and deadletter by their names, as
 // the packages install it, and the broker.
 func (r *rig) buildAll(ctx context.Context) (err error) {
-	tags := ""
-	if r.o.plant != "" {
-		tags = "planted"
-	}
-	overlay := ""
+	patched := overlay{}
 	if r.o.clocks {
-		if overlay, err = clockOverlay(ctx, r.dir); err != nil {
+		if err = patched.clocks(ctx); err != nil {
 			return err
 		}
 	}
+	if err = patched.plant(ctx, r.o.plant); err != nil {
+		return err
+	}
+	list, err := patched.write(r.dir)
+	if err != nil {
+		return err
+	}
 	r.bin = make(map[string]string)
-	if r.bin["orderpost"], err = build(ctx, r.dir, "orderpost", "orderpost/cmd/orderpost", tags, overlay); err != nil {
+	if r.bin["orderpost"], err = build(ctx, r.dir, "orderpost", "orderpost/cmd/orderpost", list); err != nil {
 		return err
 	}
 	for _, name := range []string{"worker", "enqueue", "deadletter"} {
@@ -161,7 +164,7 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 	case r.o.broker == embeddedBroker:
 	case len(r.o.servers) > 0: // each node runs them in turn
 	default:
-		r.bin["nats-server"], err = build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2", "", overlay)
+		r.bin["nats-server"], err = build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2", list)
 	}
 	return err
 }
@@ -329,9 +332,6 @@ func (r *rig) workerEnv(name, ops string) []string {
 	}
 	if r.soaks {
 		env = append(env, "ORDERPOST_RESULT_RETENTION=1m", "ORDERPOST_PPROF=true") // the disk must be able to be flat
-	}
-	if r.o.plant != "" {
-		env = append(env, "ORDERPOST_PLANTED_FAULT="+r.o.plant)
 	}
 	if r.o.tls {
 		env = append(env, "ORDERPOST_API_CA_FILE="+r.caFile())

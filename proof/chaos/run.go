@@ -9,6 +9,7 @@
 //	doors.go, receiver.go  orders over HTTP, and webhooks
 //	corrections.go  orders that were refused are submitted again
 //	people.go, approved.go  two people at consoles, and what they approve
+//	overlay.go, plant.go  the workers are built with a fault, which the checkers must find
 //	clock.go     wall clocks that can be set while a process runs
 //	commands.go  the programs for people, which must survive the faults
 //	summary.go   compares every confirmed intent with its outcome and the ledger
@@ -30,7 +31,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/planted"
 	"orderpost/internal/program"
 	"orderpost/proof/powercut"
 )
@@ -129,7 +129,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up so long after the faults are over")
 	f.StringVar(&o.history, "history", "", "write what happened to this file, one event a line, and judge it by the invariants of the simulation (again: chaos judge FILE)")
-	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp")
+	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp, trim-ahead")
 	root.AddCommand(newJudge(stdout), newNight(stdout, stderr), newSoak(o.command, stdout, stderr))
 	root.AddCommand(powercut.NewCommand(o.command, stdout, stderr))
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
@@ -182,8 +182,8 @@ func (o *options) validate() error {
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
-	if o.plant != "" && (o.history == "" || !slices.Contains(planted.Faults(), planted.Fault(o.plant)) || o.plant == string(planted.Leak)) {
-		bad("--plant: ack-first, blind or old-timestamp, with --history")
+	if o.plant != "" && (o.history == "" || o.plant == leakPlant || plants[o.plant] == nil) {
+		bad("--plant: ack-first, blind, old-timestamp or trim-ahead, with --history")
 	}
 	var err error
 	var parts []string

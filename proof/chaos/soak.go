@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/planted"
 	"orderpost/internal/program"
 )
 
@@ -55,7 +54,7 @@ func newSoak(command string, stdout, stderr io.Writer) *cobra.Command {
 
 func (o *soakOptions) validate() error {
 	if o.length < 20*time.Second || o.warmUp < 0 || o.workers < 1 || !(o.rate > 0) ||
-		!slices.Contains([]string{embeddedBroker, externalBroker, clusterBroker}, o.broker) || o.plant != "" && o.plant != string(planted.Leak) {
+		!slices.Contains([]string{embeddedBroker, externalBroker, clusterBroker}, o.broker) || o.plant != "" && o.plant != leakPlant {
 		return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--for at least 20s, --rate above 0, --workers at least 1, --broker embedded, external or cluster, --plant leak")}
 	}
 	o.policy, o.calm, o.orders = resubmitPolicy, true, 1<<62

@@ -1,0 +1,94 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// leakPlant is the fault for soaks; the others are for histories.
+const leakPlant = "leak"
+
+// plantPatch makes one change of a fault: by replaces anchor in a file of the product.
+type plantPatch struct{ file, anchor, by string }
+
+// plants are the faults that --plant builds into the workers, to prove that the checkers find them.
+var plants = map[string][]plantPatch{
+	// A worker acknowledges an intent before it writes the outcome (R4).
+	"ack-first": {after("internal/settle/settle.go", settleFunc, "\tif s.Outcome != order.OutcomeNone {\n\t\t_ = wk.ack(d)\n\t}\n")},
+	// A worker posts a redelivered order without looking at its record (R2).
+	"blind": {
+		{"internal/settle/check.go", classifyFunc, classifyFunc + "\tif work := wk.looked(d, now); work != WorkSettled {\n\t\treturn work\n\t}\n\treturn WorkSubmit\n}\n\n" +
+			strings.Replace(classifyFunc, "classify", "looked", 1)},
+		after("internal/settle/handler.go", "func (j *job) mustNoteBegin() bool {\n", "\treturn false\n"),
+	},
+	// A further attempt is sent with the timestamp of the first, if the API still takes it.
+	"old-timestamp": {after("internal/submit/submission.go", "\tstamp := t.clock.stamp(t.report.History.LastTimestamp)\n",
+		"\tif last := t.report.History.LastTimestamp; stamp-last < time.Minute.Milliseconds() {\n\t\tstamp = last\n\t}\n")},
+	// The log of intents is purged up to what was delivered, before the results are certain (R14).
+	"trim-ahead": {after("internal/settle/trim.go", "\tupTo := tr.settled\n", "\tupTo = p.Delivered\n")},
+	// Each settled order leaves 16 kB, and every other one a goroutine and a file.
+	leakPlant: {
+		after("internal/worker/handle.go", "\tp.handler.Handle(p.work, p.settle, d, o)\n", "\tleak()\n"),
+		{file: "internal/worker/leak.go", by: leakSource},
+	},
+}
+
+const (
+	settleFunc   = "func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s order.Settlement) (Entry, error) {\n"
+	classifyFunc = "func (wk *Worker) classify(d *Delivery, now time.Time) Work {\n"
+	leakSource   = `package worker
+
+import (
+	"bytes"
+	"os"
+	"sync"
+)
+
+var leaked struct {
+	sync.Mutex
+	orders int
+	bytes  [][]byte
+	files  []*os.File
+}
+
+func leak() {
+	leaked.Lock()
+	defer leaked.Unlock()
+	leaked.orders++
+	leaked.bytes = append(leaked.bytes, bytes.Repeat([]byte{1}, 16<<10))
+	if leaked.orders%2 > 0 {
+		return
+	}
+	go func() { select {} }()
+	if f, err := os.Open(os.DevNull); err == nil {
+		leaked.files = append(leaked.files, f)
+	}
+}
+`
+)
+
+// after inserts text after a text that a file of the product holds.
+func after(file, anchor, text string) plantPatch { return plantPatch{file, anchor, anchor + text} }
+
+// plant adds a fault; "" = none.
+func (o overlay) plant(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "orderpost").Output()
+	if err != nil {
+		return fmt.Errorf("go list -m orderpost: %w", err)
+	}
+	for _, p := range plants[name] {
+		file := filepath.Join(strings.TrimSpace(string(root)), filepath.FromSlash(p.file))
+		if p.anchor == "" {
+			o[file] = p.by
+		} else if err := o.patch(file, p.anchor, p.by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
