@@ -248,7 +248,7 @@ func (d *Delivery) openNote(kind order.NoteKind) bool {
 // with its worker, because only the API or a person ends doubt (R3).
 func (wk *Worker) withdrawn(d *Delivery, h order.History) *Cancellation {
 	m := wk.ledger.cancelled.load()
-	if len(m.Marks) == 0 || h.Unsure || wk.ledger.mutated(PostWithdrawn) {
+	if len(m.Marks) == 0 || h.Unsure {
 		return nil
 	}
 	return m.find(ImportToken(d.Intent.Batch), d.OrderNo(), StreamSeq{d.Seq, d.Birth}, waitedAt(d.msg))

@@ -64,6 +64,4 @@
 //	withdraw.go   the feeder withdraws what a person cancelled (R15)
 //	person.go     what a person may say, and when
 //	replay.go, resolve.go, drop.go  letters are settled (R5)
-//
-// The simulation breaks the rules with mutation.go.
 package settle

@@ -121,9 +121,6 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes}
 	defer j.stored() // if a panic came between the refusal and a write that ends it
 	defer j.recoverPanic()
-	if h.worker.ledger.mutated(NoInheritedDoubt) {
-		d.History.Unsure = false
-	}
 	j.run()
 }
 
@@ -131,7 +128,7 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 func (j *job) run() {
 	switch d := j.d; d.Work {
 	case WorkSettled:
-		j.write(j.complete)
+		j.write(j.worker.Complete)
 	case WorkRepeat:
 		j.settleUnsent(j.worker.Repeat)
 	case WorkConflict, WorkWithheld:
@@ -181,17 +178,12 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 		if j.worker.ledger.time.Sleep(j.writes, storageRetry) != nil {
 			return false
 		}
-		if j.submitted && j.worker.ledger.mutated(RetryEverything) {
-			j.submitted = false
-			j.submit()
-			return false
-		}
 	}
 }
 
 // heard closes the gate if the broker refused a write of this order for want of storage.
 func (j *job) heard(err error) {
-	if errors.Is(err, ErrStorage) && !j.refused && !j.worker.ledger.mutated(NoStorageGate) {
+	if errors.Is(err, ErrStorage) && !j.refused {
 		j.refused = true
 		j.Refused(err)
 	}
@@ -203,14 +195,6 @@ func (j *job) stored() {
 		j.refused = false
 		j.Stored()
 	}
-}
-
-// complete handles a redelivery of an intent that has an outcome.
-func (j *job) complete(ctx context.Context, d *Delivery) error {
-	if last := d.Last.Record; j.worker.ledger.mutated(NoLetterCheck) && last.NeedsLetter() && !d.After(last.Position, d.Birth) {
-		return d.answer.Ack()
-	}
-	return j.worker.Complete(ctx, d)
 }
 
 // settleUnsent settles an intent that must not be posted.
@@ -248,10 +232,7 @@ func (j *job) submit() {
 	if j.mustNoteBegin() && !j.write(j.worker.NoteBegun) {
 		return
 	}
-	ctx, cancel := j.obs.Submitting(j.attempts), context.CancelFunc(func() {})
-	if !j.worker.ledger.mutated(NoLease) {
-		ctx, cancel = d.lease.Bound(ctx, order.ErrLeaseLost)
-	}
+	ctx, cancel := d.lease.Bound(j.obs.Submitting(j.attempts), order.ErrLeaseLost)
 	defer cancel()
 	proven := false
 	s := &order.Submission{
@@ -259,9 +240,6 @@ func (j *job) submit() {
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
 		Fence:     func(ctx context.Context) error { return j.worker.Fence(ctx, d) },
 		Cancelled: func(h order.History) (bool, <-chan struct{}) { return j.cancels(d, h) },
-	}
-	if j.worker.ledger.mutated(NoLease) {
-		s.Fence = nil
 	}
 	if j.Policy == order.Park {
 		s.WriteAhead = func(ctx context.Context, h order.History) error {
@@ -295,7 +273,7 @@ func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
 // explains. Under park a note precedes each attempt.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.worker.ledger.mutated(NoBeginNote))
+	return d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered())
 }
 
 // conclude asks order.Decide for the settlement and carries it out.

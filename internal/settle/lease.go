@@ -47,7 +47,7 @@ func (l *Lease) Valid() bool {
 // validAt is Valid at the given time, and ends a claim whose term has passed.
 // The caller holds l.mu.
 func (l *Lease) validAt(now time.Time) bool {
-	if !l.over && l.claims.age(l.since, now) >= l.claims.Term() {
+	if !l.over && age(l.since, now) >= l.claims.Term() {
 		l.end()
 	}
 	return !l.over
@@ -57,18 +57,6 @@ func (l *Lease) validAt(now time.Time) bool {
 // stops the monotonic clock, and a correction makes the wall clock jump.
 func age(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
-}
-
-// age is the function age, unless a mutation leaves one clock out.
-func (c *Claims) age(since, now time.Time) time.Duration {
-	switch c.ledger.mutation {
-	case WallClockAlone:
-		return now.Round(0).Sub(since.Round(0))
-	case MonotonicAlone:
-		return now.Sub(since)
-	default:
-		return age(since, now)
-	}
 }
 
 // end ends the claim and the context of its attempts. The caller holds l.mu.
@@ -233,8 +221,8 @@ func (c *Claims) Extend() {
 	now := c.now()
 	for _, l := range c.all() {
 		l.mu.Lock()
-		due := l.validAt(now) && c.age(l.since, now) >= c.Term()/3 &&
-			c.age(l.requestedAt, now) >= 2*c.Every()
+		due := l.validAt(now) && age(l.since, now) >= c.Term()/3 &&
+			age(l.requestedAt, now) >= 2*c.Every()
 		over := l.over
 		l.mu.Unlock()
 		switch {

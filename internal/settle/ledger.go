@@ -46,7 +46,6 @@ type Ledger struct {
 	purging     atomic.Bool                             // this process purges the log of intents (R14)
 	disconnects atomic.Uint64                           // counts Disconnected and ForgetDeliveries
 	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters filed, by outcome
-	mutation    Mutation                                // set by simulations only
 }
 
 // LettersFiled returns how many dead letters with this outcome this program
@@ -62,12 +61,6 @@ type link struct {
 }
 
 func (lg *Ledger) link() link { return link{lg.disconnects.Load(), lg.store.ServerID()} }
-
-// Mutate disables a step from now on. It is for simulations.
-func (lg *Ledger) Mutate(m Mutation) { lg.mutation = m }
-
-// mutated reports whether this mutation is set.
-func (lg *Ledger) mutated(m Mutation) bool { return lg.mutation == m }
 
 // SetCancellations tells the protocol the cancellations. It ignores a version that is not
 // newer than the one it knows: a replica that lags may have told of it.

@@ -113,9 +113,6 @@ func (lg *Ledger) putLetter(ctx context.Context, token string, l, have *Letter) 
 // rereadListed reads a listed letter at the leader, with its tail. It returns
 // nil if the letter was removed or replaced.
 func (lg *Ledger) rereadListed(ctx context.Context, listed *Letter) (*Letter, error) {
-	if lg.mutated(BelievePage) {
-		return listed, nil
-	}
 	l, err := lg.store.Letter(ctx, listed.Token())
 	if err != nil || l == nil || l.Seq != listed.Seq {
 		return nil, err

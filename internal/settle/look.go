@@ -30,7 +30,7 @@ func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
 			good = lookSlow
 		}
 		now := wk.ledger.time.Now()
-		if err := d.lease.Fence(); err != nil || wk.ledger.mutated(NoSecondLook) || age(d.looked, now) <= good {
+		if err := d.lease.Fence(); err != nil || age(d.looked, now) <= good {
 			return err
 		}
 		stored, err := wk.ledger.rereadRecord(ctx, d.token)
@@ -78,7 +78,7 @@ const (
 // whose clock is behind the broker's does not know how long the intent waited. One that is
 // delivered again has waited, whatever the clocks say.
 func (wk *Worker) vouch(group []*Delivery) {
-	if !wk.ledger.store.Replicated() || wk.ledger.mutated(NoRequestOnArrival) {
+	if !wk.ledger.store.Replicated() {
 		return
 	}
 	now := wk.ledger.time.Now()

@@ -141,11 +141,6 @@ func (mv *Mover) move(ctx context.Context, groups []waitingGroup, connection lin
 			intents, tokens = append(intents, in), append(tokens, FileToken(order.Token(in.orderNo)))
 		}
 	}
-	if mv.ledger.mutated(RemoveBeforeMove) {
-		if err := mv.removeSingly(ctx, intents); err != nil {
-			return err
-		}
-	}
 	words, err := mv.ledger.readLastWords(ctx, tokens)
 	if err != nil {
 		return err
@@ -161,8 +156,6 @@ func (mv *Mover) move(ctx context.Context, groups []waitingGroup, connection lin
 			cancelled = append(cancelled, &withdrawing{in, words[i]})
 		case in.ahead > 0: // in the intents stream it would take a worker's place until then (R9)
 			in.end = MoveBlocked
-		case mv.ledger.mutated(NoMoveCheck):
-			open = append(open, in)
 		case words[i].Unreadable != nil:
 			in.end = MoveBlocked
 		case words[i].Record != nil && words[i].Record.Knows(in.id, in.bodyHash()):

@@ -86,9 +86,6 @@ func (mv *Mover) removeMoved(ctx context.Context, groups []waitingGroup) error {
 	var errs []error
 	for _, g := range groups {
 		gone, purged := g.moved()
-		if mv.ledger.mutated(PurgeBlocked) && g.whole {
-			purged = len(gone)
-		}
 		if purged > 1 {
 			errs = append(errs, mv.ledger.store.PurgeWaiting(ctx, gone[0].from, gone[purged-1].at))
 			gone = gone[purged:]

@@ -16,7 +16,7 @@ import (
 func (wk *Worker) BeginAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
 	proven := d.provenFirst()
 	first = proven && h.Attempts <= 1 // what came of an attempt before, a rule may have misread
-	if proven && (!wk.ledger.store.Replicated() || wk.ledger.mutated(NoNoteWithReplicas)) {
+	if proven && !wk.ledger.store.Replicated() {
 		return first, nil
 	}
 	return first, wk.NoteAttempt(ctx, d, h)

@@ -50,7 +50,7 @@ func (ov *Overdue) Look(ctx context.Context) (asked int, err error) {
 		return 0, nil
 	}
 	seen, err := ov.delivered(ctx, now)
-	if err != nil || ov.ledger.link() != over || ov.ledger.mutated(LeaveOverdue) {
+	if err != nil || ov.ledger.link() != over {
 		return 0, err
 	}
 	for _, seq := range slices.Sorted(maps.Keys(seen)) {

@@ -69,7 +69,7 @@ func (op *Operator) resolve(ctx context.Context, token, orderNo string, of about
 		if next == nil && err == nil {
 			return nil, nil // it says so, perhaps by a write of hers whose confirmation was lost
 		}
-		if of.intent != "" && !op.ledger.mutated(BelievePage) && cur != nil && !cur.Settles(of.intent) && !wasWithdrawn(cur) {
+		if of.intent != "" && cur != nil && !cur.Settles(of.intent) && !wasWithdrawn(cur) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
 		if err := op.ledger.StillResults(ctx, p); err != nil {

@@ -22,7 +22,7 @@ import (
 // until it stores them again (R10).
 func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s order.Settlement) (Entry, error) {
 	lapsed := func() bool { // once the claim has ended, the new owner decides the rest (R7)
-		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() || wk.ledger.mutated(OutcomeAfterClaim) {
+		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() {
 			return false
 		}
 		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}

@@ -16,11 +16,7 @@ const PoisonAfter = 3
 // down with the intent leaves that note behind (R8).
 func (j *job) suspect() {
 	d := j.d
-	count := d.History.Suspects
-	if j.worker.ledger.mutated(PoisonByCount) {
-		count = d.Unexplained + 1
-	}
-	if count >= PoisonAfter {
+	if d.History.Suspects >= PoisonAfter {
 		j.conclude(poison(d.History), false)
 		return
 	}

@@ -78,14 +78,6 @@ func (tr *Trimmer) Trim(ctx context.Context) error {
 		may = tr.mayPurge(p, tr.ledger.time.Now(), connection)
 	}
 	upTo := tr.settled
-	switch {
-	case tr.ledger.mutated(TrustFloor):
-		upTo = p.Floor
-	case tr.ledger.mutated(TrimOneTooMany):
-		upTo++
-	case tr.ledger.mutated(TrimDelivered):
-		upTo = p.Delivered
-	}
 	// The stream may be another one by now, which gives sequences again.
 	if tr.ledger.link() != connection || age(asked, tr.ledger.time.Now()) > tr.claims.Term() {
 		return nil
@@ -294,7 +286,7 @@ func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool,
 		}
 		return err == nil, err
 	}
-	if err != nil || !done || !m.SettledBy(r) || m.needsLetter(r) || r.Outcome() != order.OutcomeAccepted && !r.Resolved() || tr.ledger.mutated(LeaveLetter) {
+	if err != nil || !done || !m.SettledBy(r) || m.needsLetter(r) || r.Outcome() != order.OutcomeAccepted && !r.Resolved() {
 		return done, err
 	}
 	if err = tr.ledger.removeLetter(ctx, tr.ledger.filedToken(m), r); errors.Is(err, ErrNotALetter) {

@@ -56,8 +56,5 @@ func (wk *Worker) waitLeft(d *Delivery, now time.Time) time.Duration {
 	if last.Note == order.NoteAttempt {
 		until, most = last.LastAttemptAt.Add(lg.cfg.AttemptTimeout), lg.cfg.AttemptTimeout
 	}
-	if lg.mutated(WaitByClock) {
-		return max(0, until.Sub(now))
-	}
 	return wk.waits.left(d.token, last.LastAttemptAt, until, now, most)
 }

@@ -69,9 +69,6 @@ func (wk *Worker) ReconnectGraceUntil() time.Time {
 
 // graceLeft returns how long redelivered orders still wait after a reconnect (R7).
 func (wk *Worker) graceLeft(now time.Time) time.Duration {
-	if wk.ledger.mutated(NoReconnectGrace) {
-		return 0
-	}
 	return wk.ReconnectGraceUntil().Sub(now)
 }
 

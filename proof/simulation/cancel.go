@@ -43,7 +43,9 @@ func (h *host) hear() {
 	h.e.after(h.e.between(0, 2*time.Second), func() {
 		if known := h.w.broker.cancelled; h.up && !h.cut && h.link == link {
 			h.notice(func() {
-				h.q.Ledger.SetCancellations(known)
+				if h.machine == nil || !h.w.drops(Withdrawn) {
+					h.q.Ledger.SetCancellations(known)
+				}
 				h.w.witness.tell(oracle.Event{Kind: oracle.Heard, Process: h.run, Count: uint64(known.Version)})
 			})
 		}

@@ -241,14 +241,23 @@ type runtime struct {
 	h *host
 }
 
-func (r runtime) Now() time.Time { return r.h.now() }
+func (r runtime) Now() time.Time {
+	now := r.h.now()
+	switch {
+	case r.h.w.drops(WallClock):
+		return now.Round(0)
+	case r.h.w.drops(Monotonic) && r.h.machine != nil:
+		return r.e.now().Add(-r.h.machine.slept)
+	}
+	return now
+}
 
 func (r runtime) Sleep(ctx context.Context, d time.Duration) error { return r.e.sleep(ctx, d) }
 
 func (r runtime) WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := r.e.running.host
-	r.e.after(at.Sub(h.now()), func() {
+	r.e.after(at.Sub(r.Now()), func() {
 		cancel(context.DeadlineExceeded)
 		h.poke()
 	})

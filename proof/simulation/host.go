@@ -36,6 +36,9 @@ type host struct {
 	faulty   bool // requests may be lost
 	cut      bool // the connection is dead, but nobody has noticed
 	node     int  // of the cluster, that it is connected to
+
+	moving bool           // a feeder moves intents
+	page   *settle.Letter // a person believes it (Page); nil = she looks
 }
 
 func (w *world) newHost(name string, id streamID) *host {
@@ -206,7 +209,9 @@ func (h *host) reconnect() {
 		}
 		h.up = true
 		h.e.trace.say(h.e, h.name, "connected again", "", "")
-		h.q.Worker.Reconnected()
+		if !h.w.drops(Reconnect) {
+			h.q.Worker.Reconnected()
+		}
 		h.hear()
 		h.w.witness.of(oracle.Reconnected, h)
 	})

@@ -10,7 +10,9 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Mutation drops one rule of the protocol, to prove that the simulation notices.
+// Mutation drops one rule of the protocol, to prove that the simulation notices. The protocol's
+// code is the one that programs run, and has no switch for it. A mutation changes what surrounds
+// that code: its store, its clock, its submitter, or a delivery before it is handled.
 type Mutation uint8
 
 // The mutations, named by the rule that they drop.
@@ -160,67 +162,6 @@ func ParseMutation(name string) (Mutation, error) {
 	return None, fmt.Errorf("mutation %q is none of %s", name, strings.Join(mutationNames[:], ", "))
 }
 
-// ofTheProtocol returns the step that the shipped code omits, or Intact if the mutation
-// changes the model.
-func (m Mutation) ofTheProtocol() settle.Mutation {
-	switch m {
-	case R3:
-		return settle.NoInheritedDoubt
-	case R4:
-		return settle.NoLetterCheck
-	case R7:
-		return settle.NoLease
-	case R8:
-		return settle.PoisonByCount
-	case R10:
-		return settle.NoStorageGate
-	case Reconnect:
-		return settle.NoReconnectGrace
-	case Repost:
-		return settle.RetryEverything
-	case Begun:
-		return settle.NoBeginNote
-	case Barrier:
-		return settle.NoBarrier
-	case R13:
-		return settle.RemoveBeforeMove
-	case Moved:
-		return settle.NoMoveCheck
-	case Purge:
-		return settle.PurgeBlocked
-	case Floor:
-		return settle.TrimOneTooMany
-	case Trust:
-		return settle.TrustFloor
-	case Overdue:
-		return settle.LeaveOverdue
-	case Delays:
-		return settle.WaitByClock
-	case Certain:
-		return settle.TrimDelivered
-	case Withdrawn:
-		return settle.PostWithdrawn
-	case Leftover:
-		return settle.LeaveLetter
-	case Notes:
-		return settle.NoNoteWithReplicas
-	case WallClock:
-		return settle.WallClockAlone
-	case Monotonic:
-		return settle.MonotonicAlone
-	case Page:
-		return settle.BelievePage
-	case Late:
-		return settle.OutcomeAfterClaim
-	case Arrival:
-		return settle.NoRequestOnArrival
-	case Look:
-		return settle.NoSecondLook
-	default:
-		return settle.Intact
-	}
-}
-
 // hasConsumerChanges reports whether the leader of the workers' consumer changes in
 // schedules with this mutation. The mutations that came before this fault are known to
 // be noticed without it.
@@ -230,9 +171,15 @@ func (m Mutation) hasConsumerChanges() bool {
 
 func (w *world) drops(m Mutation) bool { return w.mutation == m }
 
-// mutateRead changes the record that a worker reads.
+// mutateRead changes the record that a process reads.
 func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
-	if w.mutation == None || !w.e.running.checking || e.Record == nil {
+	switch {
+	case w.mutation == None || e.Record == nil:
+		return e
+	case w.mutation == Moved && w.e.running.host.moving:
+		e.Record = nil
+		return e
+	case !w.e.running.checking:
 		return e
 	}
 	switch w.mutation {
@@ -272,4 +219,111 @@ func (w *world) beforeReplay(ctx context.Context, s store, m *settle.Message) er
 		return err
 	}
 	return s.DeleteLetter(ctx, orderNoOf(m.Subject), l)
+}
+
+// unchecked is a Barrier that every replica has.
+var unchecked = settle.Barrier{Token: "unchecked", Seq: 1}
+
+// mutateDelivery changes a delivery before it is handled. It returns true if it handled it itself.
+func (w *world) mutateDelivery(d *delivery) (handled bool) {
+	switch w.mutation {
+	case R3:
+		d.History.Unsure = false
+	case R4:
+		if last := d.Last.Record; d.Work == settle.WorkSettled && last.NeedsLetter() && !d.After(last.Position, d.Birth) {
+			_ = d.arrival.Answer.Ack()
+			d.Release()
+			return true
+		}
+	case R8:
+		if d.Work == settle.WorkSuspect {
+			d.History.Suspects = d.Unexplained + 1
+		}
+	}
+	return false
+}
+
+// mutateSubmission changes what the handler hands to the submitter.
+func (k *worker) mutateSubmission(ctx context.Context, d *delivery, s *order.Submission) context.Context {
+	switch k.w.mutation {
+	case R7:
+		ctx, s.Fence = k.work, nil
+	case Look:
+		s.Fence = func(context.Context) error { return d.Lease().Fence() }
+	}
+	return ctx
+}
+
+// mutateRecord changes a record that a delivery's worker is about to write, and reports whether
+// the worker writes it.
+func (s store) mutateRecord(rec *order.Record, expect uint64) (written bool) {
+	d := s.w.e.running.delivery
+	if d == nil {
+		return true
+	}
+	switch note := rec.Note == order.NoteAttempt; s.w.mutation {
+	case Begun:
+		return !note || s.w.cfg.Policy != order.Resubmit || d.CountLost
+	case Notes:
+		return !note || !s.Replicated() || expect > 0 || d.Redelivered()
+	case Late:
+		if rec.IntentID == d.Intent.ID && rec.Outcome() == order.OutcomeNone && d.decided.Outcome != order.OutcomeNone && !d.Lease().Valid() {
+			rec.SetOutcome(d.decided.Outcome)
+			rec.Settled++
+			rec.Unsure, rec.DeliveryID, rec.SettledAt = d.decided.Unsure, "", s.h.wall()
+		}
+	}
+	return true
+}
+
+// repost implements the mutation Repost. Call it when the broker has refused the result of an order.
+func (s store) repost() {
+	d := s.w.e.running.delivery
+	if !s.w.drops(Repost) || d == nil || d.again == nil {
+		return
+	}
+	again := d.again
+	d.again = nil // until it was posted
+	again()
+}
+
+// trimAhead implements the mutations Trust and Certain.
+func (k *worker) trimAhead(ctx context.Context) error {
+	if !k.w.drops(Trust) && !k.w.drops(Certain) {
+		return nil
+	}
+	s := store{k.w, k.host}
+	p, err := s.Progress(ctx)
+	if err != nil {
+		return err
+	}
+	if k.w.drops(Trust) {
+		return s.PurgeIntents(ctx, p.Floor)
+	}
+	return s.PurgeIntents(ctx, p.Delivered)
+}
+
+// beforeMove implements the mutation R13.
+func (f *feeder) beforeMove(ctx context.Context, g settle.WaitingGroup) error {
+	if f.w.drops(R13) {
+		for _, m := range g.Messages {
+			if err := (store{f.w, f.host}).DeleteWaiting(ctx, m.Seq); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// afterMove implements the mutation Purge.
+func (f *feeder) afterMove(ctx context.Context, g settle.WaitingGroup, ends []settle.Move) {
+	if !f.w.drops(Purge) || !g.Whole {
+		return
+	}
+	for i := len(ends) - 1; i >= 0; i-- {
+		if ends[i].Leaves() {
+			_ = store{f.w, f.host}.PurgeWaiting(ctx, g.Messages[i].Subject, g.Messages[i].Seq)
+			return
+		}
+	}
 }

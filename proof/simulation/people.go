@@ -97,9 +97,6 @@ func (w *world) process(name string, id streamID, in time.Duration, body func(h 
 		h := w.newHost(name, id)
 		h.faulty = !w.quiet
 		h.open()
-		if w.drops(Page) {
-			h.q.Ledger.Mutate(settle.BelievePage)
-		}
 		w.e.in(id, func() {
 			if w.chance(0.2) && w.e.happens() {
 				h.crashIn = 1 + w.e.rng.IntN(12)

@@ -87,7 +87,9 @@ func (s store) Records(_ context.Context, tokens []string, found func(int, settl
 			return isSilent
 		}
 		for i, token := range tokens {
-			entries[i] = has(token)
+			if entries[i] = has(token); token == unchecked.Token {
+				entries[i].Seq = unchecked.Seq
+			}
 		}
 		return answers
 	})
@@ -108,7 +110,9 @@ func (s store) Barrier(context.Context) (last settle.Barrier, err error) {
 	err = s.h.ask(func() reaction {
 		r := b.reads(inResults, step)
 		if r == answers {
-			last = b.followers.barrier()
+			if last = b.followers.barrier(); b.w.drops(Barrier) && last.Seq > 0 {
+				last = unchecked
+			}
 		}
 		return r
 	})
@@ -130,6 +134,9 @@ func (r *resultEntry) entry() settle.Entry {
 func (s store) PutRecord(_ context.Context, token string, r *order.Record, expect uint64) (seq uint64, err error) {
 	rec := *r
 	stored(&rec)
+	if !s.mutateRecord(&rec, expect) {
+		return expect, nil
+	}
 	var refused error
 	step := StepNote
 	if r.Outcome() != order.OutcomeNone {
@@ -174,6 +181,9 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 }
 
 func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
+	if s.h.page != nil {
+		return copyOf(s.h.page), nil
+	}
 	b := s.w.broker
 	err = s.read(inLetters, StepLetter, func() bool { return b.letters[token] != nil }, func() { l = copyOf(b.letters[token]) })
 	return l, s.heard(token, err)
@@ -229,6 +239,7 @@ func (s store) heard(orderNo string, err error) error {
 	case errors.Is(err, settle.ErrStorage):
 		s.h.refused = append(s.h.refused, orderNo)
 		s.w.witness.tell(oracle.Event{Kind: oracle.Refused, Process: s.h.run, OrderNo: orderNo})
+		s.repost()
 	case len(s.h.refused) > 0 && slices.Contains(s.h.refused, orderNo):
 		s.h.refused = slices.DeleteFunc(s.h.refused, func(no string) bool { return no == orderNo })
 		s.w.witness.tell(oracle.Event{Kind: oracle.Unrefused, Process: s.h.run, OrderNo: orderNo})
@@ -238,6 +249,9 @@ func (s store) heard(orderNo string, err error) error {
 
 func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) error {
 	seq := l.Seq
+	if s.w.drops(Leftover) && s.w.e.running.stream != nil { // it trims
+		return nil
+	}
 	return s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
 		if have := b.letters[token]; have != nil && have.Seq == seq {
@@ -297,7 +311,12 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 }
 
 func (s store) DeleteIntent(_ context.Context, seq uint64) error {
-	return s.write(inIntents, StepTrim, func() { s.w.broker.remove(seq) })
+	return s.write(inIntents, StepTrim, func() {
+		s.w.broker.remove(seq)
+		if s.w.drops(Floor) {
+			s.w.broker.remove(seq + 1)
+		}
+	})
 }
 
 // birth is that of every stream.
@@ -373,6 +392,9 @@ func (s store) ExtendIntent(seq uint64) error {
 // breaks.
 func (s store) Extend(reply, answer string) error {
 	h := s.h
+	if s.w.drops(Arrival) && s.w.e.running != nil && s.w.e.running.checking {
+		return nil
+	}
 	s.w.witness.tell(oracle.Event{Kind: oracle.Extended, Claim: claimOf(reply), Process: h.run})
 	if !h.up {
 		return errLink

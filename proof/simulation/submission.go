@@ -31,11 +31,13 @@ type submission struct {
 // submit models Submitter.Submit.
 func (k *worker) submit(ctx context.Context, s *order.Submission) *order.Report {
 	p := k.e.running
+	ctx = k.mutateSubmission(ctx, p.delivery, s)
 	v := &submission{worker: k, proc: p, d: p.delivery, Submission: s, ctx: ctx, began: k.e.at}
 	v.report.History = v.creditQueueTime(s.History)
 	for v.report.End == order.EndNone {
 		v.report.End = v.attempt()
 	}
+	p.delivery.again = func() { k.submit(ctx, s) }
 	return &v.report
 }
 

@@ -31,6 +31,9 @@ func (k *worker) trim() {
 		}
 		err := k.q.Trimmer.Trim(ctx)
 		if err == nil {
+			err = k.trimAhead(ctx)
+		}
+		if err == nil {
 			err = k.q.Trimmer.TrimSingly(ctx)
 		}
 		if err != nil {
@@ -149,6 +152,9 @@ func (s store) IntentsFrom(_ context.Context, seq uint64, most int) (page []*set
 }
 
 func (s store) PurgeIntents(_ context.Context, upTo uint64) error {
+	if s.w.drops(Floor) {
+		upTo++
+	}
 	return s.write(inIntents, StepTrim, func() {
 		b := s.w.broker
 		for _, seq := range sortedKeys(b.intents) {

@@ -73,7 +73,6 @@ func (w *world) startFeeder(i int) *feeder {
 	w.fed[i]++
 	f.faulty = !w.quiet
 	f.open()
-	f.q.Ledger.Mutate(w.mutation.ofTheProtocol())
 	f.restart = func() {
 		w.e.after(w.e.between(10*time.Millisecond, 20*time.Second), func() { w.feeders[i] = w.startFeeder(i) })
 	}
@@ -89,9 +88,15 @@ func (f *feeder) feed() {
 		if err != nil || len(g.Messages) == 0 {
 			continue
 		}
+		if f.beforeMove(context.Background(), g) != nil {
+			continue
+		}
 		ctx, cancel := runtime{f.e, f.host}.WithDeadline(context.Background(), f.now().Add(feederTerm))
+		f.moving = true
 		ends, err := f.q.Mover.Move(ctx, g)
+		f.moving = false
 		cancel()
+		f.afterMove(context.Background(), g, ends)
 		blocked++
 		for i, m := range g.Messages {
 			if ends[i] != settle.MoveBlocked {

@@ -38,10 +38,9 @@ func (w *world) startWorker(i int) *worker {
 		w.witness.tell(oracle.Event{Kind: oracle.ClockSet, Process: k.run, Shift: oracle.Moment(c), Why: "start"})
 	}
 	k.open()
-	k.q.Ledger.Mutate(w.mutation.ofTheProtocol())
 	k.handler = settle.NewHandler(k.q.Worker, settle.HandlerOptions{
 		Policy: w.cfg.Policy, Submit: k.submit, Draining: func() bool { return k.stopping },
-		Refused: func(error) { k.unstored++ }, Stored: k.stored,
+		Refused: k.resultRefused, Stored: k.stored,
 	})
 	k.work, k.endWork = context.WithCancelCause(context.Background())
 	k.settle, k.endSettle = context.WithCancelCause(context.Background())
@@ -53,15 +52,25 @@ func (w *world) startWorker(i int) *worker {
 	if w.trims() {
 		w.e.spawn(k.host, func(*proc) { k.trim() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 0))
 	}
-	if w.cfg.BrokerClocks > 0 && w.mutation != Delays { // it would ask for ever
+	if w.cfg.BrokerClocks > 0 && !w.drops(Overdue) && !w.drops(Delays) { // with Delays it would ask for ever
 		w.e.spawn(k.host, func(*proc) { k.askAgain() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 1))
 	}
 	return k
 }
 
+// resultRefused models the pool's reaction to a broker that refuses a result: the gate closes (R10).
+func (k *worker) resultRefused(error) {
+	if !k.w.drops(R10) {
+		k.unstored++
+	}
+}
+
 // stored models the pool's reaction to the end of an order's wait. The gate opens when no
 // order waits any more. One whose claim is over was given up, without another word of the broker.
 func (k *worker) stored() {
+	if k.w.drops(R10) {
+		return
+	}
 	if p := k.e.running; p != nil && p.delivery != nil && !p.delivery.Lease().Valid() { // nil: the process was killed
 		_ = store{k.w, k.host}.heard(p.delivery.OrderNo(), nil)
 	}
@@ -126,7 +135,7 @@ func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 			me.checking = false
 			k.poke() // a second delivery of the same message ends the claim of the first
 			for i, d := range ds {
-				k.begin(&delivery{d, group[i], k})
+				k.begin(&delivery{Delivery: d, arrival: group[i], k: k})
 			}
 		}
 		if n <= 0 || e.at >= end || k.link != link {
@@ -147,6 +156,8 @@ type delivery struct {
 	*settle.Delivery
 	arrival settle.Arrival
 	k       *worker
+	decided order.Settlement // what the handler settles the delivery as
+	again   func()           // posts the order once more (Repost); nil = it was not posted
 }
 
 // begin starts a proc for a delivery.
@@ -158,7 +169,9 @@ func (k *worker) begin(d *delivery) {
 		if k.e.trace != nil {
 			k.say(d, "check", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(d.Last.Record))
 		}
-		k.handler.Handle(k.work, k.settle, d.Delivery, d)
+		if !k.w.mutateDelivery(d) {
+			k.handler.Handle(k.work, k.settle, d.Delivery, d)
+		}
 		k.inHand--
 		k.free++
 	})
@@ -199,6 +212,7 @@ func (d *delivery) Submitting(ctx context.Context) context.Context { return ctx 
 
 // Settling implements settle.Observer.
 func (d *delivery) Settling(s order.Settlement) func(*order.Record, error) {
+	d.decided = s
 	d.k.say(d, "decide", "%s %s", s.Action, s.Outcome)
 	return func(_ *order.Record, err error) {
 		if err != nil {

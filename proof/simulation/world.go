@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -107,6 +108,9 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 		w.cfg.openWaitingRoom(w.e)
 	}
 	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, LongestDelay: w.cfg.DelayMax, ProveAtOnce: 2, Log: zerolog.Nop()}
+	if w.drops(Delays) {
+		w.protocol.LongestDelay = math.MaxInt64 / 2
+	}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
 	w.trouble()
