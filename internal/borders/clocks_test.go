@@ -48,7 +48,6 @@ var compareTimes = map[string]string{
 	"settle/replay.go late":              "`Order-Not-Before`, `Order-Deadline`",
 	"settle/waiting.go WaitingTime":      "`Order-Not-Before`, `Order-Deadline`",
 	"settle/waits.go left":               "an open note, `not_before`",
-	"settle/waits.go waitLeft":           "an open note, `not_before`",
 	"settle/worker.go graceLeft":         "a claim",
 }
 

@@ -28,5 +28,4 @@
 //	pace.go, request_rate.go  how long the API takes, and how many requests it gets
 //	memory.go, descriptors.go, goroutines.go  what an order in hand costs
 //	log.go, repeat.go, atomic.go  lines about orders, things done again and again, a duration
-//	leak.go              the leak that a soak must find
 package worker
