@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/queuetest"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestWhatHoldsATrialUp: the first intent that is not acknowledged is told with its record, which
