@@ -101,9 +101,11 @@ const (
 	Overdue
 	// Delays: a worker waits as long as its clock says for a time that another clock wrote (a part of R9).
 	Delays
+	// Body: a person may permit another body than the one in doubt (a part of R3).
+	Body
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time", "trust", "overdue", "delays"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time", "trust", "overdue", "delays", "body"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -131,7 +133,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"of two copies of an order's intents, the one with the earlier time counts as the older one",
 	"a trim takes what the consumer counts as acknowledged, and reads no record",
 	"nobody asks for a delivery whose time a broker's clock put into the future",
-	"a worker waits as long as its clock says for a time that another clock wrote"}
+	"a worker waits as long as its clock says for a time that another clock wrote",
+	"a person may permit another body than the one in doubt"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -139,7 +142,7 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits five,
+// Mutations lists the mutations that the simulation must notice. It omits six,
 // because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
@@ -150,7 +153,7 @@ func Mutations() []Mutation {
 }
 
 // RareMutations lists the mutations that Mutations omits.
-func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Leftover} }
+func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Leftover, Body} }
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -178,6 +181,15 @@ func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 		return e
 	case w.mutation == Moved && w.e.running.host.moving:
 		e.Record = nil
+		return e
+	case w.mutation == Body:
+		if in, l := w.broker.bySubj[subjectPrefix+token], w.broker.letters[token]; w.e.running.checking && in != nil && e.Record.Allows(in.id) {
+			if parsed, err := order.Parse(in.msg.Data); err == nil {
+				e.Record.BodyHash = parsed.BodyHash()
+			}
+		} else if strings.HasPrefix(w.e.running.host.name, anna.Name) && l != nil && e.Record.Outcome() == order.OutcomeUnknown {
+			e.Record.BodyHash = l.BodyHash
+		}
 		return e
 	case !w.e.running.checking:
 		return e
@@ -259,6 +271,9 @@ func (k *worker) mutateSubmission(ctx context.Context, d *delivery, s *order.Sub
 func (s store) mutateRecord(rec *order.Record, expect uint64) (written bool) {
 	d := s.w.e.running.delivery
 	if d == nil {
+		if cur := s.w.broker.results[rec.OrderNo]; s.w.drops(Body) && cur != nil {
+			rec.BodyHash = cur.rec.BodyHash // a person permits, and changes nothing else
+		}
 		return true
 	}
 	switch note := rec.Note == order.NoteAttempt; s.w.mutation {

@@ -44,12 +44,13 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Trust:     {"10", oracle.OneOutcome},
 	Overdue:   {"15", oracle.Settled},
 	Delays:    {"197", oracle.Settled},
+	Body:      {"corrections:217", oracle.True},
 	Time:      {"12", oracle.AckLast},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
 func TestEveryMutationIsNoticed(t *testing.T) {
-	for _, m := range append(Mutations(), Opened, Leftover) {
+	for _, m := range append(Mutations(), Opened, Leftover, Body) {
 		t.Run(m.String(), func(t *testing.T) {
 			want, known := noticed[m]
 			require.True(t, known, "no schedule is known that notices it")
