@@ -224,7 +224,7 @@ func (o *Oracle) checkBody(c *course, e *Event, prev *order.Record) {
 	case rec.Outcome() == order.OutcomeUnknown && inherits && !posted && !c.lostBodies[rec.BodyHash] &&
 		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash || !c.neverSent && !o.killed && c.mayExist()):
 		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
-	case rec.Outcome() == order.OutcomeAccepted && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
+	case rec.Outcome() == order.OutcomeAccepted && !c.has(func(s *submission) bool { return s.named(rec.IntentID) && s.body == rec.BodyHash }):
 		o.find(Own, c.orderNo, nil, "%s is accepted with another body than its own", rec.IntentID)
 	}
 	switch {
