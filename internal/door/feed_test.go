@@ -116,14 +116,7 @@ func TestManyFeedsReadOneFollower(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool { return r.waits() == feeds }, waitLong, waitShort)
-	var orders []Order
-	for i := range n {
-		orders = append(orders, Order{Body: body(fmt.Sprint(i), "1")})
-	}
-	for _, err := range r.SubmitAll(t.Context(), slices.Values(orders)) {
-		require.NoError(t, err)
-	}
-	r.answer(n, order.Accepted)
+	r.acceptMany(n)
 	require.Eventually(t, func() bool {
 		r.follow.mu.Lock()
 		defer r.follow.mu.Unlock()
@@ -139,20 +132,26 @@ func TestManyFeedsReadOneFollower(t *testing.T) {
 	require.Eventually(t, r.idle, waitLong, waitShort)
 }
 
+// acceptMany submits n orders, all of which are accepted.
+func (r *rig) acceptMany(n int) {
+	r.t.Helper()
+	var orders []Order
+	for i := range n {
+		orders = append(orders, Order{Body: body(fmt.Sprint(i), "1")})
+	}
+	for _, err := range r.SubmitAll(r.t.Context(), slices.Values(orders)) {
+		require.NoError(r.t, err)
+	}
+	r.answer(n, order.Accepted)
+}
+
 // TestFeedsThatAreFarBehindTakeTurns: hundreds of clients come back at once and read what they missed. If each
 // asked the broker at the same time, all would wait longer than they may, and throw away what came.
 func TestFeedsThatAreFarBehindTakeTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const n, feeds = 300, 100
-	var orders []Order
-	for i := range n {
-		orders = append(orders, Order{Body: body(fmt.Sprint(i), "1")})
-	}
-	for _, err := range r.SubmitAll(t.Context(), slices.Values(orders)) {
-		require.NoError(t, err)
-	}
-	r.answer(n, order.Accepted)
+	r.acceptMany(n)
 
 	var mu sync.Mutex
 	open, most := map[string]bool{}, 0

@@ -50,12 +50,6 @@ func (r *Record) Last(present int64) Position {
 	return last
 }
 
-// Confirms reports whether the API accepted the body of an intent that was a conflict as
-// long as only a person's word said what exists.
-func (r *Record) Confirms(intentID, bodyHash string) bool {
-	return r.Outcome() == OutcomeAccepted && r.By == "" && bodyHash != "" && bodyHash == r.BodyHash && r.ConflictOf(intentID) == nil
-}
-
 // Listed returns the entry of an intent in Conflicts, or nil. It is nil for nil.
 func (r *Record) Listed(intentID string) *Conflict {
 	if r == nil {

@@ -90,9 +90,9 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	require.False(t, pull(t, b, 1)[0].CountLost)
 }
 
-// The queue is lost with an attempt under way. What is enqueued again may exist already, with
-// the first body.
-func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
+// queueLostInAttempt returns a worker's queue that was lost while the worker posted order A-1.
+func queueLostInAttempt(t *testing.T) *queue.Queue {
+	t.Helper()
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
@@ -100,6 +100,13 @@ func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
 	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
+	return a
+}
+
+// The queue is lost with an attempt under way. What is enqueued again may exist already, with
+// the first body.
+func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
+	a := queueLostInAttempt(t)
 	withheld(t, a)
 	rec := lookup(t, a, "A-1")
 	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
@@ -110,13 +117,7 @@ func TestR3AnOpenNoteOfAnIntentThatIsGoneIsDoubt(t *testing.T) {
 
 // The body of an intent that is gone is published again.
 func TestR3ANewIntentInheritsAnOpenNoteOfItsBody(t *testing.T) {
-	s := startBroker(t)
-	a := openQueue(t, s, "a")
-	publish(t, a, intent("A-1", "i1"))
-	attempting(t, a, pull(t, a, 1)[0])
-	stream, err := s.JetStream(t).Stream(t.Context(), "ORDERS")
-	require.NoError(t, err)
-	require.NoError(t, stream.Purge(t.Context()))
+	a := queueLostInAttempt(t)
 	publish(t, a, intent("A-1", "i2"))
 	d := pull(t, a, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)

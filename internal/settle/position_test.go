@@ -13,11 +13,11 @@ import (
 
 // recordAt stores a record about an earlier intent of A-1, as a broker with another clock stored
 // that one.
-func recordAt(t *testing.T, q *queue.Queue, seq uint64, at time.Time) {
+func recordAt(t *testing.T, q *queue.Queue, seq uint64, at time.Time, earlier ...order.Earlier) {
 	t.Helper()
 	birth, _, err := q.Ledger.ExportStore().Stream(t.Context())
 	require.NoError(t, err)
-	rec := &order.Record{OrderNo: "A-1", IntentID: "i0", Settled: 1, Position: order.Position{EnqueuedAt: at, Seq: seq, Birth: birth}, WriteID: "w"}
+	rec := &order.Record{OrderNo: "A-1", IntentID: "i0", Settled: 1, Position: order.Position{EnqueuedAt: at, Seq: seq, Birth: birth}, WriteID: "w", Earlier: earlier}
 	rec.SetOutcome(order.OutcomeCancelled)
 	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", rec, 0)
 	require.NoError(t, err)
@@ -44,47 +44,33 @@ func TestR6ALaterIntentWithAnEarlierTimeIsACorrection(t *testing.T) {
 }
 
 // A server that was killed brings back an intent that had left, while the record is about a later
-// one. It is not posted again, and leaves again.
+// one. It is not posted again, and leaves again: that one was stored later, or the record remembers what
+// became of this one, whatever the broker's clock says.
 func TestR6AnIntentThatTheBrokerBroughtBackLeavesAgain(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, intent("A-1", "i1"))
-	publish(t, q, intent("B-1", "b1"))
-	recordAt(t, q, 2, time.Now().Add(time.Second))
-	for _, d := range pull(t, q, 2) {
-		if d.OrderNo() == "A-1" {
-			require.Equal(t, settle.WorkPassed, d.Work)
-			handle(t, q, d)
-		} else {
-			settleAs(t, q, d, report(order.Accepted, d.History))
-		}
+	for name, remember := range map[string]func(q *queue.Queue){
+		"by its time": func(q *queue.Queue) { recordAt(t, q, 2, time.Now().Add(time.Second)) },
+		"by what its record remembers": func(q *queue.Queue) {
+			recordAt(t, q, 2, time.Now().Add(-time.Hour), order.Earlier{IntentID: "i1", Outcome: "rejected"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "w1")
+			publish(t, q, intent("A-1", "i1"))
+			publish(t, q, intent("B-1", "b1"))
+			remember(q)
+			for _, d := range pull(t, q, 2) {
+				if d.OrderNo() == "A-1" {
+					require.Equal(t, settle.WorkPassed, d.Work)
+					handle(t, q, d)
+				} else {
+					settleAs(t, q, d, report(order.Accepted, d.History))
+				}
+			}
+			requireDrained(t, q)
+			require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
+			require.Equal(t, 1, lookup(t, q, "A-1").Settled, "it was counted")
+		})
 	}
-	requireDrained(t, q)
-	require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
-}
-
-// The same while the broker's clock is set: its correction was stored with an earlier time. The record
-// remembers what became of it, and no time is needed.
-func TestR6WhatARecordRemembersLeavesAgainWhateverTheClockSays(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, intent("A-1", "i1"))
-	publish(t, q, intent("B-1", "b1"))
-	birth, _, err := q.Ledger.ExportStore().Stream(t.Context())
-	require.NoError(t, err)
-	rec := &order.Record{OrderNo: "A-1", IntentID: "i2", Settled: 2, Position: order.Position{EnqueuedAt: time.Now().Add(-time.Hour), Seq: 2, Birth: birth},
-		WriteID: "w", Earlier: []order.Earlier{{IntentID: "i1", Outcome: "rejected"}}}
-	rec.SetOutcome(order.OutcomeAccepted)
-	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", rec, 0)
-	require.NoError(t, err)
-	for _, d := range pull(t, q, 2) {
-		if d.OrderNo() == "A-1" {
-			require.Equal(t, settle.WorkPassed, d.Work)
-			handle(t, q, d)
-		} else {
-			settleAs(t, q, d, report(order.Accepted, d.History))
-		}
-	}
-	requireDrained(t, q)
-	require.Equal(t, 2, lookup(t, q, "A-1").Settled)
 }
 
 // The stream lost its end and gives sequences again: nobody can tell whether the intent was
