@@ -42,8 +42,9 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 			"doubled. Give an order number, a filter, or --all.\n\n" +
 			"An order whose outcome is unknown may exist at the API. replay leaves it alone unless you give\n" +
 			"--resubmit-unknown. Do that only if the API refuses or recognises a duplicate order_no, or after\n" +
-			"its operator said that the order does not exist. Your permission is recorded with your name. An\n" +
-			"accepted order is never replayed. The journal keeps who replayed what.\n\n" +
+			"its operator said that the order does not exist. Your permission is recorded with your name. A\n" +
+			"correction with other fields than those of the order that may exist stays until you resolve that\n" +
+			"one. An accepted order is never replayed. The journal keeps who replayed what.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
 		Example: "  orderpost deadletter replay --outcome exhausted --since 2h --dry-run\n  orderpost deadletter replay --batch march --rate 20",
 		Args:    c.one,
