@@ -409,7 +409,7 @@ func TestAnActSurvivesKills(t *testing.T) {
 	v, err := control.Read(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, 50, v.Limit.PerSecond, 0)
-	require.Zero(t, r.letters())
+	require.Equal(t, 1, r.letters(), "whose replay is in the queue")
 	r.balances()
 }
 

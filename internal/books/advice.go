@@ -2,6 +2,7 @@ package books
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"orderpost/internal/order"
@@ -52,29 +53,29 @@ func (f Found) advice(name string) []Step {
 		return []Step{{Text: "Nothing: it is in the queue, and waits for a worker or its next attempt."}}
 	case f.Pending:
 		return []Step{{Text: "Wait: another intent for this order_no is in the queue. Look again when it is settled."}}
-	case f.Record == nil && f.Letter == nil && f.Waiting > 0:
+	case f.Record == nil && f.Waiting > 0:
 		return []Step{{Text: fmt.Sprintf("No result and no intent in the queue. It may be in the waiting room, which holds %d; this looks there, too:", f.Waiting), Command: "orderpost order " + no}}
-	case f.Record == nil && f.Letter == nil:
-		return []Step{{Text: "Nothing is known here: it was never enqueued, or its result has expired."}}
-	case f.Letter != nil && f.Letter.Conflict && (f.Record == nil || f.Record.Outcome() == order.OutcomeAccepted):
-		return []Step{with(drop, "The order exists with another body than this letter's. If both are wanted, enqueue this one under an order_no of its own; else forget the letter:", "")}
 	case f.Record == nil:
-		return []Step{with(replay, "Its result has expired. Ask the API's operator before it is sent again; then:", "")}
+		return []Step{{Text: "Nothing is known here: it was never enqueued, or its result has expired."}}
 	}
 	switch o := f.Record.Outcome(); {
+	case o == order.OutcomeAccepted && len(f.Letters) > 0:
+		return []Step{with(drop, "The order exists with another body than this letter's. If both are wanted, enqueue this one under an order_no of its own; else forget the letter:", "")}
 	case o == order.OutcomeAccepted:
 		return []Step{{Text: "Nothing: it is done."}}
 	case o == order.OutcomeNone && f.Record.Doubtful():
 		return []Step{{Text: "An attempt may have created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Ask the API's operator whether the order exists, or enqueue it again: by default it is sent again, and stays in doubt until the API or a person ends that."}}
 	case o == order.OutcomeNone:
 		return []Step{{Text: "No attempt created it, and its intent left the queue without an outcome: a stream was lost, or somebody removed it. Enqueue it again."}}
+	case o == order.OutcomeCancelled && len(f.Letters) > 0:
+		return []Step{with(replay, "A correction or replay was withdrawn. To send the order of the dead letter after all:", ""), with(drop, notWanted, "")}
 	case o == order.OutcomeCancelled:
 		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
-	case f.Record.Allowed && o == order.OutcomeUnknown && f.Letter != nil && settle.LetterReplayed(f.Record.AllowedFor) == f.Letter.Seq:
+	case f.Record.Allowed && o == order.OutcomeUnknown && f.has(func(l *settle.Letter) bool { return settle.LetterReplayed(f.Record.AllowedFor) == l.Seq }):
 		return []Step{with(replay, "A person allowed another attempt, and the replay was cut off. Finish it:", " --resubmit-unknown")}
-	case o == order.OutcomeUnknown && f.Letter != nil && f.Record.Listed(f.Letter.IntentID) != nil:
+	case o == order.OutcomeUnknown && f.has(func(l *settle.Letter) bool { return f.Record.Refused(l.Seq) != nil }):
 		return []Step{
-			{Text: "Ask the API's operator whether the order exists. Its dead letter is about a correction, which was not sent and can be replayed only if it does not exist."},
+			{Text: "Ask the API's operator whether the order exists. A dead letter is about a correction, which was not sent and can be replayed only if it does not exist."},
 			{Text: "It exists:", Command: resolve + " --accepted --note '…'"},
 			{Text: "It does not:", Command: resolve + " --rejected --note '…'"},
 			with(replay, "Then, to send the correction:", ""),
@@ -86,7 +87,7 @@ func (f Found) advice(name string) []Step {
 			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'"},
 			with(replay, "It does not, and is wanted (or the API refuses a duplicate order_no):", " --resubmit-unknown"),
 		}
-	case f.Letter == nil:
+	case len(f.Letters) == 0:
 		return []Step{{Text: "Correct it and enqueue it again under the same order_no, if it is still wanted."}}
 	case o == order.OutcomeRejected, o == order.OutcomeInvalid:
 		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "orderpost deadletter export --order-no " + exact + " > fix.ndjson"}}
@@ -102,6 +103,9 @@ func (f Found) advice(name string) []Step {
 		return []Step{with(replay, "Nothing was created. When the API is well again:", ""), with(drop, notWanted, "")}
 	}
 }
+
+// has reports whether one of the order's letters is such.
+func (f Found) has(such func(*settle.Letter) bool) bool { return slices.ContainsFunc(f.Letters, such) }
 
 const notWanted = "It is not wanted any more:"
 

@@ -48,7 +48,7 @@ func TestACutReplayIsFinishedWithItsOwnLetter(t *testing.T) {
 	rec := &order.Record{OrderNo: "A-1", Word: order.OutcomeUnknown.String(), Allowed: true, AllowedFor: "replay:7"}
 	require.EqualValues(t, 7, settle.LetterReplayed(rec.AllowedFor))
 	for seq, want := range map[uint64]string{7: "Finish it", 8: "Ask the API's operator"} {
-		require.Contains(t, Found{Entry: settle.Entry{Record: rec}, Letter: &settle.Letter{OrderNo: "A-1", Seq: seq}}.Advice("A-1")[0].Text, want)
+		require.Contains(t, Found{Entry: settle.Entry{Record: rec}, Letters: []*settle.Letter{{OrderNo: "A-1", Seq: seq}}}.Advice("A-1")[0].Text, want)
 	}
 	require.Contains(t, Found{Entry: settle.Entry{Record: rec}}.Advice("A-1")[0].Text, "Ask the API's operator")
 }

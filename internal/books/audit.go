@@ -35,7 +35,10 @@ type AuditResult struct {
 	Forgotten uint64 `json:"forgotten"`
 	// Outcomes counts the last words by outcome, "retrying" for notes.
 	Outcomes map[string]uint64 `json:"outcomes"`
-	Letters  uint64            `json:"dead_letters"`
+	// Letters counts the dead letters that records name.
+	Letters uint64 `json:"dead_letters"`
+	// Unnamed counts those that no record names. A worker removes them within an hour or so.
+	Unnamed int `json:"unnamed_letters"`
 	// Conflicts counts the letters of intents whose order_no had been accepted
 	// with another body.
 	Conflicts uint64 `json:"conflicts"`
@@ -87,7 +90,7 @@ const (
 )
 
 // Audit reads the intents, results and dead letters, also while orders flow. It remembers about 8
-// bytes for each result and each pending intent. Of results older than the retention it knows
+// bytes for each result and each pending intent, and 32 for each dead letter. Of results older than the retention it knows
 // how many intents they settled.
 func Audit(ctx context.Context, q *queue.Queue) (*AuditResult, error) {
 	return AuditAndTell(ctx, q, nil)

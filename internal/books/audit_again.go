@@ -34,10 +34,6 @@ func (l *auditor) readAgain(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			letters, err := lastOf(ctx, l.q.Letters(), tokens)
-			if err != nil {
-				return err
-			}
 			after, err := lastOf(ctx, l.q.Results(), tokens)
 			if err != nil {
 				return err
@@ -47,17 +43,17 @@ func (l *auditor) readAgain(ctx context.Context) error {
 					moved = append(moved, token)
 					continue
 				}
-				l.add(token, after[i], intents[i], letters[i])
+				l.add(token, after[i], intents[i])
 			}
 		}
 		left = moved
 	}
-	l.a.Moving += uint64(len(left))
+	l.a.Moving, l.a.Unnamed = l.a.Moving+uint64(len(left)), len(l.unnamed)
 	return nil
 }
 
 // add counts one order that readAgain read.
-func (l *auditor) add(token string, record, intent, letter *settle.Message) {
+func (l *auditor) add(token string, record, intent *settle.Message) {
 	var r *order.Record
 	if record != nil {
 		entry, err := queue.DecodeRecord(record)
@@ -67,7 +63,13 @@ func (l *auditor) add(token string, record, intent, letter *settle.Message) {
 			r = entry.Record
 			l.a.outcome(r.Outcome())
 			l.a.Settled += uint64(r.Settled) - l.later(r)
-			l.compare(token, r, letter)
+			l.check(token, r)
+			for _, seq := range r.Letters() {
+				if key, unnamed := l.unnamed[seq]; unnamed && key == l.key(token) {
+					delete(l.unnamed, seq)
+					l.count(isConflict(r, seq))
+				}
+			}
 		}
 	}
 	if intent != nil && intent.Seq <= l.lastIntent {
@@ -125,8 +127,8 @@ func (l *auditor) lastIntents(ctx context.Context, tokens []string) ([]*settle.M
 // maxSuspects bounds what is looked at a second time.
 const maxSuspects = 10_000
 
-// suspect notes an order whose streams seem to contradict each other. Records,
-// letters and intents are written one after another, so only another look tells
+// suspect notes an order whose streams seem to contradict each other. Letters and
+// records are written and removed one after another, so only another look tells
 // whether they do.
 func (l *auditor) suspect(token string) {
 	if len(l.suspects) < maxSuspects {
@@ -168,8 +170,7 @@ func (l *auditor) confirm(ctx context.Context) error {
 }
 
 // contradiction reads an order's streams at their leaders. A stored intent explains
-// everything: its worker still completes result and letter (R4), and after a replay
-// the letter's order is in the queue again.
+// everything: its worker still completes record and letter (R4).
 func (l *auditor) contradiction(ctx context.Context, token string) (orderNo, problem string, err error) {
 	store := l.q.Store()
 	for range changedRounds {
@@ -177,43 +178,32 @@ func (l *auditor) contradiction(ctx context.Context, token string) (orderNo, pro
 		if errors.Is(err, settle.ErrUnreadable) {
 			return "", "", nil // an offender of its own
 		}
-		if err != nil {
+		if err != nil || before.Record == nil {
 			return "", "", err
 		}
 		intents, err := l.lastIntents(ctx, []string{token})
-		if err != nil {
+		if err != nil || intents[0] != nil {
 			return "", "", err
 		}
-		letter, err := store.Letter(ctx, token)
-		if errors.Is(err, settle.ErrNotALetter) {
-			return "", "", nil
+		if problem = ""; lacksLetter(before.Record) {
+			problem = fmt.Sprintf("outcome %s without a dead letter", before.Record.Word)
 		}
-		if err != nil {
-			return "", "", err
+		for _, seq := range before.Record.Letters() {
+			letter, err := store.Letter(ctx, token, seq)
+			if err != nil {
+				return "", "", err
+			}
+			if letter == nil {
+				problem = fmt.Sprintf("outcome %s, and the dead letter %d that it names is not stored (removed by hand?)", before.Record.Word, seq)
+			}
 		}
 		after, err := store.Record(ctx, token)
 		if err != nil {
 			return "", "", err
 		}
 		if before.Seq == after.Seq {
-			orderNo, problem = contradicts(after.Record, intents[0], letter)
-			return orderNo, problem, nil
+			return before.Record.OrderNo, problem, nil
 		}
 	}
 	return "", "", nil // it moves: no contradiction stays
-}
-
-func contradicts(r *order.Record, intent *settle.Message, letter *settle.Letter) (orderNo, problem string) {
-	switch {
-	case r == nil && letter != nil && !letter.Conflict:
-		return letter.OrderNo, "dead letter without a result (removed by hand?)"
-	case r == nil || intent != nil:
-		return "", ""
-	case r.NeedsLetter() && letter == nil:
-		return r.OrderNo, fmt.Sprintf("outcome %s without a dead letter", r.Word)
-	case r.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict:
-		return r.OrderNo, "accepted, but a dead letter is left"
-	default:
-		return "", ""
-	}
 }

@@ -1,8 +1,10 @@
 package books
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
+	"slices"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -33,14 +35,28 @@ type auditor struct {
 
 	forgetting bool // results were forgotten while they were read
 
-	suspects []string // tokens
+	named    []named           // the letters that records name, sorted
+	unnamed  map[uint64]uint64 // the keys of letters that no record of those that were read names, by sequence
+	suspects []string          // tokens
 
 	progress AuditProgress
 	tell     func(AuditProgress) // nil = nobody wants to know
 }
 
+// named is a dead letter that a record names.
+type named struct {
+	seq, key uint64
+	by       uint64 // the sequence of the record; 0 = the letter is stored
+	conflict bool
+}
+
+// compare sorts by sequence. Two records name one only if the stream was made again.
+func (n named) compare(o named) int {
+	return cmp.Or(cmp.Compare(n.seq, o.seq), cmp.Compare(n.key, o.key))
+}
+
 func newAuditor(q *queue.Queue) *auditor {
-	return &auditor{q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, seed: maphash.MakeSeed(),
+	return &auditor{q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, seed: maphash.MakeSeed(), unnamed: make(map[uint64]uint64),
 		large: make(map[uint64]uint64), odd: make(map[string]uint64), changed: make(map[uint64]string)}
 }
 
@@ -163,28 +179,41 @@ func (l *auditor) noteIntent(token string, settled bool) {
 	l.intents = append(l.intents, v)
 }
 
-// readResults checks that every failed result has its letter, and that no accepted
-// one has.
+// readResults checks that every record that needs a letter names one, and notes which.
 func (l *auditor) readResults(ctx context.Context) error {
 	results := l.q.Results()
-	return results.Walk(ctx, 1, l.lastResult, func(page []*settle.Message) error {
+	err := results.Walk(ctx, 1, l.lastResult, func(page []*settle.Message) error {
 		defer l.passed(len(page))
-		letters, err := peekSame(ctx, page, results, l.q.Letters())
-		if err != nil {
-			return err
-		}
-		for i, m := range page {
+		for _, m := range page {
 			entry, err := queue.DecodeRecord(m)
 			if err != nil {
 				l.a.offend(m.Subject, "%v", err)
 				continue
 			}
-			token := results.Token(m)
-			l.noteResult(token, entry.Record)
-			l.compare(token, entry.Record, letters[i])
+			r, token := entry.Record, results.Token(m)
+			l.noteResult(token, r)
+			l.check(token, r)
+			for _, seq := range r.Letters() {
+				l.named = append(l.named, named{seq, l.key(token), m.Seq, isConflict(r, seq)})
+			}
 		}
 		return nil
 	})
+	slices.SortFunc(l.named, named.compare)
+	return err
+}
+
+// check notes a record that needs a letter and names none.
+func (l *auditor) check(token string, r *order.Record) {
+	if lacksLetter(r) {
+		l.suspect(token)
+	}
+}
+
+func lacksLetter(r *order.Record) bool { return r.NeedsLetter() && len(r.Letters()) == 0 }
+
+func isConflict(r *order.Record, letter uint64) bool {
+	return r.Outcome() == order.OutcomeAccepted && r.Refused(letter) != nil
 }
 
 // peekSame looks up, for each message of a page of one stream, the last message
@@ -195,18 +224,6 @@ func peekSame(ctx context.Context, page []*settle.Message, in, other queue.Strea
 		tokens[i] = settle.FiledToken(in.Token(m), m.Seq, m.Time)
 	}
 	return other.Peek(ctx, tokens)
-}
-
-// compare holds a record against the letter beside it.
-func (l *auditor) compare(token string, r *order.Record, letter *settle.Message) {
-	if r.NeedsLetter() && letter == nil || r.Outcome() == order.OutcomeAccepted && letter != nil && !isConflict(letter) {
-		l.suspect(token)
-	}
-}
-
-func isConflict(m *settle.Message) bool {
-	letter, err := queue.DecodeLetter(m)
-	return err == nil && letter.Conflict
 }
 
 // readIntents tells the intents that have no outcome yet from the others. Those
@@ -259,28 +276,53 @@ func orderNoOf(q *queue.Queue, m *settle.Message) string {
 	return no
 }
 
+// readLetters strikes off what records name. The records that name what is left are suspects, unless they were
+// replaced since.
 func (l *auditor) readLetters(ctx context.Context) error {
-	letters, a := l.q.Letters(), l.a
-	return letters.Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+	err := l.q.Letters().Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
 		defer l.passed(len(page))
-		records, err := peekSame(ctx, page, letters, l.q.Results())
-		if err != nil {
-			return err
-		}
-		for i, m := range page {
-			a.Letters++
-			letter, err := queue.DecodeLetter(m)
-			switch {
-			case err != nil:
-				a.offend(m.Subject, "%v", err)
-			case letter.Conflict:
-				a.Conflicts++
-			case records[i] == nil:
-				l.suspect(letters.Token(m))
+		for _, m := range page {
+			key := l.key(l.q.Letters().Token(m))
+			i, found := slices.BinarySearchFunc(l.named, named{seq: m.Seq, key: key}, named.compare)
+			if !found {
+				l.unnamed[m.Seq] = key
+				continue
 			}
+			l.count(l.named[i].conflict)
+			l.named[i].by = 0
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	var left []uint64
+	for _, n := range l.named {
+		if n.by != 0 {
+			left = append(left, n.by)
+		}
+	}
+	results := l.q.Results()
+	for some := range slices.Chunk(left, againSize) {
+		records, err := results.Get(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, m := range records {
+			if m != nil {
+				l.suspect(results.Token(m))
+			}
+		}
+	}
+	return nil
+}
+
+// count counts a letter that a record names.
+func (l *auditor) count(conflict bool) {
+	l.a.Letters++
+	if conflict {
+		l.a.Conflicts++
+	}
 }
 
 // readChanges names the orders whose records were written since begin.

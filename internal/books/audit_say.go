@@ -57,7 +57,11 @@ func (a *AuditResult) AccountOfOrders() []Sum {
 
 // AccountOfLetters returns how many dead letters there are.
 func (a *AuditResult) AccountOfLetters() []Sum {
-	return []Sum{{a.Letters, fmt.Sprintf("dead letters, %d of them about an order that exists with another body", a.Conflicts)}}
+	sums := []Sum{{a.Letters, fmt.Sprintf("dead letters, %d of them about an order that exists with another body", a.Conflicts)}}
+	if a.Unnamed > 0 {
+		sums = append(sums, Sum{uint64(a.Unnamed), "more that no record names; a worker removes them within an hour"})
+	}
+	return sums
 }
 
 // Unacknowledged says in words what Unacked counts.

@@ -9,6 +9,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestSettledOrdersBalance(t *testing.T) {
@@ -42,18 +43,21 @@ func TestSettledOrdersBalance(t *testing.T) {
 	require.EqualValues(t, 100, audit.Letters)
 }
 
-// TestAPendingReplayIsNoContradiction: its letter is gone, and its order in the
-// queue again.
+// TestAPendingReplayIsNoContradiction: its letter stays named while its order is in
+// the queue again.
 func TestAPendingReplayIsNoContradiction(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	require.Equal(t, settle.Replayed, replay(t, q, deadLetter(t, q, "A-1"), settle.ReplayOptions{}))
 	a := requireBalanced(t, q)
 	require.EqualValues(t, 1, a.Pending)
 	require.EqualValues(t, 1, a.Settled)
+	require.EqualValues(t, 1, a.Letters)
 
 	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
-	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
+	a = requireBalanced(t, q)
+	require.EqualValues(t, 2, a.Settled)
+	require.Zero(t, a.Letters)
 }
 
 // TestTheAuditNamesContradictions that nothing is on its way to mend.
@@ -61,11 +65,11 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
 	lost := deadLetter(t, q, "A-1")
-	left := deadLetter(t, q, "A-2")
-	require.NoError(t, q.Store().DeleteLetter(t.Context(), "A-1", lost))
+	deadLetter(t, q, "A-2")
+	require.NoError(t, q.Store().DeleteLetter(t.Context(), "A-1", lost.Seq))
 	entry, err := q.Ledger.Lookup(t.Context(), "A-2")
 	require.NoError(t, err)
-	entry.Record.SetOutcome(order.OutcomeAccepted)
+	entry.Record.Letter = 0
 	_, err = q.Store().PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
 	require.NoError(t, err)
 	deadLetter(t, q, "A-3")
@@ -81,10 +85,25 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 	require.False(t, a.Balanced())
 	require.False(t, a.Unsure(), "it is sure of it")
 	require.ElementsMatch(t, []Offender{
-		{"A-1", "outcome rejected without a dead letter"},
-		{left.OrderNo, "accepted, but a dead letter is left"},
-		{"A-3", "dead letter without a result (removed by hand?)"},
+		{"A-1", fmt.Sprintf("outcome rejected, and the dead letter %d that it names is not stored (removed by hand?)", lost.Seq)},
+		{"A-2", "outcome rejected without a dead letter"},
 	}, a.Offenders)
+	require.Equal(t, 2, a.Unnamed, "those of A-2 and A-3")
+	require.EqualValues(t, 1, a.Missing())
+}
+
+// A stream of letters that is made again counts from 1 again: a letter is not another order's of that sequence.
+func TestTheAuditTellsLettersOfOneSequenceApart(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	lost := deadLetter(t, q, "A-1")
+	queuetest.Remake(t, s.Server, false, "ORDERS_DEAD")
+	require.Equal(t, lost.Seq, deadLetter(t, q, "B-1").Seq)
+	l := newAuditor(q)
+	require.NoError(t, l.look(t.Context()))
+	require.Len(t, l.a.Offenders, 1)
+	require.Equal(t, "A-1", l.a.Offenders[0].OrderNo)
+	require.Equal(t, []int{1, 0}, []int{int(l.a.Letters), l.a.Unnamed})
 }
 
 // TestTheAuditLeavesOutWhatCameLater: of an order that changes while the books
@@ -107,6 +126,7 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 	a := later(func() { deadLetter(t, q, "A-2") })
 	require.True(t, a.Balanced(), "%+v", a)
 	require.EqualValues(t, 1, a.Settled)
+	require.Equal(t, []int{2, 0}, []int{int(a.Letters), a.Unnamed}, "the later one is named by a record that was read again")
 	require.Zero(t, a.Moving)
 
 	publish(t, q, intent("A-3", "i3"))

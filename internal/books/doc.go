@@ -7,8 +7,8 @@
 //	status.go    what is stored about orders, many at once or one by its name
 //	list.go      every record, every letter, the pending intents of an import
 //	follow.go    records as they are written
-//	letters.go   dead letters in pages, and which of them a drop would forget
-//	dryrun.go    what a replay would do
+//	letters.go   dead letters in pages, joined with the records that name them
+//	dryrun.go    what a replay, a drop or a resolution would do
 //	letterfilter.go, glob.go  which letters a filter selects
 //	letterindex.go, letterfollow.go, letterselect.go  an index of letters that
 //	             follows the stream, and selections from it

@@ -3,26 +3,52 @@ package books
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
+// standing is what is stored about the order of a letter.
+type standing struct {
+	intent *settle.Message // without its body
+	settle.Entry
+	unreadable error // why the record cannot be read
+}
+
+func (s *standing) pending() bool { return isPending(s.intent, s.Record) }
+
+// isPending reports whether a stored intent, or nil, has no outcome yet.
+func isPending(intent *settle.Message, r *order.Record) bool {
+	return intent != nil && !intent.SettledBy(r)
+}
+
+// standings reads the intents and then the records of listed letters, 256 at most, from whichever replica
+// answers.
+func standings(ctx context.Context, q *queue.Queue, letters []*settle.Letter) ([]standing, error) {
+	intents, err := q.Intents().Peek(ctx, intentTokens(letters))
+	if err != nil {
+		return nil, err
+	}
+	records, err := q.Results().Peek(ctx, fileTokens(letters))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]standing, len(letters))
+	for i := range letters {
+		out[i].intent = intents[i]
+		if records[i] != nil {
+			out[i].Entry, out[i].unreadable = queue.DecodeRecord(records[i])
+		}
+	}
+	return out, nil
+}
+
 // DryRunReplay says what settle.Operator.Replay would do with listed letters, 256
 // at most, and changes nothing. It says ReplayNone of a letter whose record cannot
 // be read. It reads many at once, from whichever replica answers.
 func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter, o settle.ReplayOptions) ([]settle.Replay, error) {
-	pending, err := q.Intents().Peek(ctx, intentTokens(letters))
-	if err != nil {
-		return nil, err
-	}
-	tokens := make([]string, len(letters))
-	for i, l := range letters {
-		tokens[i] = l.Token()
-	}
-	records, err := q.Results().Peek(ctx, tokens)
+	stands, err := standings(ctx, q, letters)
 	if err != nil {
 		return nil, err
 	}
@@ -32,38 +58,51 @@ func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter,
 	}
 	ends := make([]settle.Replay, len(letters))
 	for i, l := range letters {
-		var entry settle.Entry
-		if records[i] != nil {
-			if entry, err = queue.DecodeRecord(records[i]); err != nil {
-				continue
-			}
+		s := &stands[i]
+		if s.unreadable != nil {
+			continue
 		}
-		if m := pending[i]; m != nil && settle.LetterReplayed(m.IntentID()) == l.Seq { // its body decides
-			if pending[i], err = q.Store().Intent(ctx, l.OrderNo); err != nil {
+		if s.intent != nil && settle.LetterReplayed(s.intent.IntentID()) == l.Seq { // its body decides
+			if s.intent, err = q.Store().Intent(ctx, l.OrderNo); err != nil {
 				return nil, err
 			}
 		}
-		if ends[i] = q.Operator.JudgeReplay(l, pending[i], entry, o); remade {
+		if ends[i] = q.Operator.JudgeReplay(l, s.intent, s.Entry, o); remade {
 			ends[i] = settle.ReplayGone
 		}
 	}
 	return ends, nil
 }
 
+// DryRunDrop says what settle.Operator.Drop would refuse of listed letters, 256 at most, and changes
+// nothing: ErrPending, ErrReplaced for one that no record names, or ErrUnreadable; nil = it would drop the letter.
+func DryRunDrop(ctx context.Context, q *queue.Queue, letters []*settle.Letter) ([]error, error) {
+	stands, err := standings(ctx, q, letters)
+	ends := make([]error, len(stands))
+	for i := range stands {
+		ends[i] = mayDrop(letters[i], &stands[i])
+	}
+	return ends, err
+}
+
+func mayDrop(l *settle.Letter, s *standing) error {
+	switch {
+	case s.unreadable != nil:
+		return s.unreadable
+	case s.Record == nil || !s.Record.Names(l.Seq):
+		return settle.ErrReplaced
+	case s.pending():
+		return settle.ErrPending
+	}
+	return nil
+}
+
 // DryRunResolve says what settle.Operator.ResolveLetter would refuse of listed
-// letters, 256 at most, and changes nothing: ErrPending, ErrNoResult, ErrNotInDoubt,
-// ErrReplaced for one that who cannot have known, or ErrUnreadable for one that cannot be
-// read; nil = it would settle the order.
+// letters, 256 at most, and changes nothing: ErrPending, ErrNotInDoubt,
+// ErrReplaced for one that no record names or that who cannot have known, or ErrUnreadable; nil = it would
+// settle the order.
 func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter, who settle.Person) ([]error, error) {
-	pending, err := q.Intents().Peek(ctx, intentTokens(letters))
-	if err != nil {
-		return nil, err
-	}
-	tokens := make([]string, len(letters))
-	for i, l := range letters {
-		tokens[i] = l.Token()
-	}
-	records, err := q.Results().Peek(ctx, tokens)
+	stands, err := standings(ctx, q, letters)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +112,7 @@ func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter
 	}
 	ends := make([]error, len(letters))
 	for i, l := range letters {
-		if ends[i] = mayResolve(l, pending[i], records[i], who); remade {
+		if ends[i] = mayResolve(l, &stands[i], who); remade {
 			ends[i] = settle.ErrReplaced
 		}
 	}
@@ -89,23 +128,18 @@ func areRemade(ctx context.Context, q *queue.Queue, who settle.Person) (bool, er
 	return false, err
 }
 
-func mayResolve(l *settle.Letter, intent, record *settle.Message, who settle.Person) error {
-	switch {
-	case intent != nil:
-		return settle.ErrPending
-	case l.Conflict:
-		return settle.ErrNotInDoubt
-	case record == nil:
-		return settle.ErrNoResult
-	}
-	entry, err := queue.DecodeRecord(record)
-	if err != nil {
-		return fmt.Errorf("%w: %w", settle.ErrUnreadable, err)
-	}
-	if r := entry.Record; r.Outcome() != order.OutcomeUnknown && r.By == "" {
+func mayResolve(l *settle.Letter, s *standing, who settle.Person) error {
+	if l.Conflict && s.unreadable == nil && s.Record.Names(l.Seq) {
 		return settle.ErrNotInDoubt
 	}
-	if who.Knew.Birth != 0 && record.Seq > who.Knew.Seq {
+	if err := mayDrop(l, s); err != nil {
+		return err
+	}
+	switch r := s.Record; {
+	case r.Outcome() != order.OutcomeUnknown && r.By == "":
+		return settle.ErrNotInDoubt
+	case !r.Settles(l.IntentID) && (r.Outcome() != order.OutcomeUnknown || r.By == ""), // it is about another intent, which was not withdrawn
+		who.Knew.Birth != 0 && s.Seq > who.Knew.Seq:
 		return settle.ErrReplaced
 	}
 	return nil

@@ -26,12 +26,12 @@ func TestFindWhatCameByAWrongSubject(t *testing.T) {
 		requireDrained(t, q)
 	}
 	shown := 0
-	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter, _ []error) error {
+	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter) error {
 		for _, l := range page {
 			found, err := Find(t.Context(), q, l.Name())
 			require.NoError(t, err)
-			require.NotNil(t, found.Letter, "%q, filed under %q", l.Name(), l.FiledUnder)
-			require.Equal(t, l.Seq, found.Letter.Seq)
+			require.Len(t, found.Letters, 1, "%q, filed under %q", l.Name(), l.FiledUnder)
+			require.Equal(t, l.Seq, found.Letters[0].Seq)
 			require.Equal(t, order.OutcomeInvalid, found.Record.Outcome())
 			shown++
 		}
@@ -44,6 +44,6 @@ func TestFindWhatCameByAWrongSubject(t *testing.T) {
 	deadLetter(t, q, "a.b")
 	found, err = Find(t.Context(), q, "a.b")
 	require.NoError(t, err)
-	require.Equal(t, "b1:a.b", found.Letter.IntentID)
-	require.Equal(t, "a.b", found.Letter.Name())
+	require.Equal(t, "b1:a.b", found.Letters[0].IntentID)
+	require.Equal(t, "a.b", found.Letters[0].Name())
 }

@@ -56,6 +56,9 @@ func (x *LetterIndex) Follow(ctx context.Context, d time.Duration) (more bool, e
 		x.follower = follower{created: state.Created, next: 1}
 	}
 	x.note(func() { x.of = state.Messages })
+	if err := x.lookAgain(ctx); err != nil {
+		return false, err
+	}
 	if more, err = x.read(ctx, state, until); more || err != nil {
 		return more, err
 	}
@@ -95,8 +98,12 @@ func (x *LetterIndex) read(ctx context.Context, state queue.StreamState, until t
 		return false, nil
 	}
 	x.note(func() { x.behind = true })
-	err = x.queue.Letters().WalkAll(ctx, x.next, state.LastSeq, func(page []*settle.Message) error {
-		x.add(page)
+	err = x.queue.Letters().Walk(ctx, x.next, state.LastSeq, func(page []*settle.Message) error {
+		letters, now, err := joined(ctx, x.queue, page)
+		if err != nil {
+			return err
+		}
+		x.add(letters, now)
 		x.next = page[len(page)-1].Seq + 1
 		if time.Now().After(until) {
 			return errLater
@@ -110,6 +117,35 @@ func (x *LetterIndex) read(ctx context.Context, state queue.StreamState, until t
 		x.next = state.LastSeq + 1
 	}
 	return false, err
+}
+
+// mostAgain is how many letters that no record named are looked at again at a time.
+const mostAgain = 64
+
+// lookAgain looks whether records name letters by now that none named before. Of many it takes any.
+func (x *LetterIndex) lookAgain(ctx context.Context) error {
+	var seqs []uint64
+	x.note(func() {
+		for seq := range x.unnamed {
+			if seqs = append(seqs, seq); len(seqs) == mostAgain {
+				return
+			}
+		}
+	})
+	if len(seqs) == 0 {
+		return nil
+	}
+	found, err := x.queue.Letters().Get(ctx, seqs)
+	if err != nil {
+		return err
+	}
+	letters, now, err := joined(ctx, x.queue, found) // one that is gone is noticed otherwise
+	for i, l := range letters {
+		if err == nil && now[i] != nil {
+			x.renew(l.Seq, now[i])
+		}
+	}
+	return err
 }
 
 // compare removes the letters that the broker lists as gone.
@@ -150,7 +186,7 @@ func (x *LetterIndex) reread(ctx context.Context, until time.Time) (more bool, e
 	if x.sweep == 0 {
 		x.sweep, x.begun = 1, time.Now()
 	}
-	err = x.queue.Letters().WalkAll(ctx, x.sweep, x.next-1, func(page []*settle.Message) error {
+	err = x.queue.Letters().Walk(ctx, x.sweep, x.next-1, func(page []*settle.Message) error {
 		x.keep(x.sweep, page[len(page)-1].Seq, page)
 		x.sweep = page[len(page)-1].Seq + 1
 		if time.Now().After(until) {

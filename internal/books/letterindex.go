@@ -15,7 +15,8 @@ import (
 )
 
 // LetterIndex knows which dead letters are stored, compactly: about 30 bytes and the
-// order number for each. Follow keeps it up to date. It is safe for concurrent use.
+// order number for each. Follow keeps it up to date with the letters, and Rows with the records that name them:
+// what it counts of a letter is what the record said when one of them read it. It is safe for concurrent use.
 type LetterIndex struct {
 	queue *queue.Queue
 
@@ -25,8 +26,11 @@ type LetterIndex struct {
 	mu     sync.RWMutex
 	chunks []*letterChunk // by their sequences
 	kinds  kindTable
-	stored int // entries, tails and unreadable letters included
-	bad    int // unreadable letters
+	stored int // entries, also of letters that no record names
+	// unnamed are the letters that no record named when they were read: a worker is about to write that record,
+	// or they are inert.
+	unnamed map[uint64]bool
+	tokens  map[uint64]string // of the letters that are not filed under their order_no
 
 	of      uint64 // messages in the stream
 	whole   bool   // the index was complete once since the stream was created
@@ -37,7 +41,8 @@ type LetterIndex struct {
 // NewLetterIndex returns an empty index.
 func NewLetterIndex(q *queue.Queue) *LetterIndex {
 	x := &LetterIndex{queue: q}
-	x.kinds.clear()
+	x.clear()
+	x.behind = false
 	return x
 }
 
@@ -60,11 +65,8 @@ type letterEntry struct {
 	end   uint32 // of the order number in names
 }
 
-// Entries that are no letters have kinds of their own.
-const (
-	kindTail uint32 = math.MaxUint32 - iota // the end of a large body
-	kindBad                                 // a letter that this version cannot read
-)
+// kindUnnamed is the kind of a letter that no record names.
+const kindUnnamed uint32 = math.MaxUint32
 
 func (c *letterChunk) seqOf(i int) uint64 { return c.base + uint64(c.entries[i].seq) }
 func (c *letterChunk) last() uint64       { return c.seqOf(len(c.entries) - 1) }
@@ -87,23 +89,56 @@ func (c *letterChunk) fits(seq uint64, filed int64) bool {
 		filed-c.filed <= math.MaxInt32 && filed-c.filed >= math.MinInt32 && len(c.names) < 1<<20
 }
 
-// add appends the messages of a page. Their sequences follow those that are known.
-func (x *LetterIndex) add(page []*settle.Message) {
+// add appends a page of letters. now is what their records say of them, nil for those that no record names. Their
+// sequences follow those that are known.
+func (x *LetterIndex) add(page, now []*settle.Letter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	letters := x.queue.Letters()
-	for _, m := range page {
-		if letters.IsTail(m) {
-			x.append(m.Seq, kindTail, m.Time, "")
-			continue
+	for i, l := range page {
+		kind := kindUnnamed
+		if now[i] != nil {
+			l = now[i]
+			kind = x.kinds.take(kindOf(l))
+		} else {
+			x.unnamed[l.Seq] = true
 		}
-		l, err := queue.DecodeLetter(m)
-		if err != nil {
-			x.append(m.Seq, kindBad, m.Time, "")
-			x.bad++
-			continue
+		if l.OrderNo == "" { // of a header that was cut the token remains
+			l.OrderNo, _ = order.OrderNoFromToken(l.FiledUnder)
 		}
-		x.append(m.Seq, x.kinds.take(kindOf(l)), l.FiledAt, l.OrderNo)
+		if l.Token() != settle.FileToken(order.Token(l.OrderNo)) {
+			x.tokens[l.Seq] = l.Token()
+		}
+		x.append(l.Seq, kind, l.FiledAt, l.OrderNo)
+	}
+	x.version++
+}
+
+// renew notes what the record of a letter says of it by now; nil = it does not name the letter.
+func (x *LetterIndex) renew(seq uint64, now *settle.Letter) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at := x.chunkOf(seq)
+	if at == len(x.chunks) {
+		return
+	}
+	c := x.chunks[at]
+	i, found := slices.BinarySearchFunc(c.entries, seq, func(e letterEntry, seq uint64) int { return cmp.Compare(c.base+uint64(e.seq), seq) })
+	if !found {
+		return
+	}
+	e := &c.entries[i]
+	was := LetterKind{}
+	if e.kind != kindUnnamed {
+		was = x.kinds.kinds[e.kind]
+	}
+	if now == nil && e.kind == kindUnnamed || now != nil && e.kind != kindUnnamed && was == kindOf(now) {
+		return
+	}
+	x.forgetKind(seq, e.kind)
+	if e.kind = kindUnnamed; now != nil {
+		e.kind = x.kinds.take(kindOf(now))
+	} else {
+		x.unnamed[seq] = true
 	}
 	x.version++
 }
@@ -191,7 +226,9 @@ func (x *LetterIndex) without(c *letterChunk, gone func(seq uint64) bool) *lette
 					next.names = slices.Clone(c.names[:c.entries[i-1].end])
 				}
 			}
-			x.forget(e.kind)
+			x.stored--
+			delete(x.tokens, seq)
+			x.forgetKind(seq, e.kind)
 		case next != c:
 			next.names = append(next.names, c.name(i)...)
 			e.end = uint32(len(next.names))
@@ -204,27 +241,20 @@ func (x *LetterIndex) without(c *letterChunk, gone func(seq uint64) bool) *lette
 	return next
 }
 
-func (x *LetterIndex) forget(kind uint32) {
-	x.stored--
-	switch kind {
-	case kindTail:
-	case kindBad:
-		x.bad--
-	default:
+func (x *LetterIndex) forgetKind(seq uint64, kind uint32) {
+	if kind == kindUnnamed {
+		delete(x.unnamed, seq)
+	} else {
 		x.kinds.give(kind)
 	}
-}
-
-// Forget removes a letter that somebody knows to be gone.
-func (x *LetterIndex) Forget(seq uint64) {
-	x.removeIf(seq, seq, func(uint64) bool { return true })
 }
 
 // clear empties the index for another stream.
 func (x *LetterIndex) clear() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.chunks, x.stored, x.bad, x.whole, x.behind = nil, 0, 0, false, true
+	x.chunks, x.stored, x.whole, x.behind = nil, 0, false, true
+	x.unnamed, x.tokens = make(map[uint64]bool), make(map[uint64]string)
 	x.kinds.clear()
 	x.version++
 }
@@ -324,11 +354,9 @@ func (t *kindTable) give(id uint32) {
 
 // LetterTotals is what an index knows of all dead letters.
 type LetterTotals struct {
-	// Letters counts those that were read, Outcomes by outcome.
+	// Letters counts those that records name, Outcomes by outcome.
 	Letters  int
 	Outcomes [order.OutcomeUnknown + 1]int
-	// Unreadable counts those that this version cannot read.
-	Unreadable int
 	// Read and Of say how many messages of the stream were read.
 	Read, Of uint64
 	// Whole says that every letter was read once. Otherwise the first reading goes on.
@@ -341,7 +369,7 @@ type LetterTotals struct {
 func (x *LetterIndex) Totals() LetterTotals {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	t := LetterTotals{Unreadable: x.bad, Read: uint64(x.stored), Of: max(x.of, uint64(x.stored)), Whole: x.whole, Behind: x.behind}
+	t := LetterTotals{Read: uint64(x.stored), Of: max(x.of, uint64(x.stored)), Whole: x.whole, Behind: x.behind}
 	for id, n := range x.kinds.n {
 		t.Letters += n
 		t.Outcomes[x.kinds.kinds[id].Outcome] += n

@@ -29,10 +29,10 @@ func indexed(x *LetterIndex) (rows []LetterRow) {
 
 func listed(t *testing.T, q *queue.Queue, m *LetterMatcher) (rows []LetterRow) {
 	t.Helper()
-	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter, _ []error) error {
+	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter) error {
 		for _, l := range page {
 			if m.Selects(l) {
-				rows = append(rows, LetterRow{l.Seq, l.OrderNo, l.FiledAt.UTC().Truncate(time.Millisecond), kindOf(l)})
+				rows = append(rows, LetterRow{Seq: l.Seq, OrderNo: l.OrderNo, FiledAt: l.FiledAt.UTC().Truncate(time.Millisecond), LetterKind: kindOf(l)})
 			}
 		}
 		return nil
@@ -229,7 +229,7 @@ func TestTheIndexReadsInTheBackground(t *testing.T) {
 
 	// What is missing, although it is stored, is read again.
 	for _, row := range x.Page(matcher(t, LetterFilter{}), 0, 20, false).Rows {
-		x.Forget(row.Seq)
+		x.removeIf(row.Seq, row.Seq, func(uint64) bool { return true })
 	}
 	require.Equal(t, 530, x.Totals().Letters)
 	requireIndexed(t, x)
@@ -317,4 +317,57 @@ func BenchmarkSelect(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Letters that came by a subject of no order_no, or whose header was cut, are in the index as in a listing, also if
+// their records name them only after they were read.
+func TestTheIndexKnowsOddLetters(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	js := s.JetStream(t)
+	x := NewLetterIndex(q)
+	for i, token := range []string{"a%2eb", "\u00e9", "\xe9"} {
+		_, err := js.Publish(t.Context(), "orders.new."+token, fmt.Appendf(nil, `{"order_no":"a.b","timeout":30,"n":%d}`, i))
+		require.NoError(t, err)
+		d := pull(t, q, 1)[0]
+		settleAs(t, q, d, order.Report{End: order.EndInvalid, Reason: d.InvalidReason()})
+		requireDrained(t, q)
+	}
+	for _, no := range []string{"A-1", "A-2"} {
+		deadLetter(t, q, no)
+	}
+	require.Len(t, seqs(t, q, x), 5)
+	name := func(no string) uint64 { // another letter without a header in place of the order's own
+		ack, err := js.Publish(t.Context(), "orders.dead."+no, body(no))
+		require.NoError(t, err)
+		_, err = x.Follow(t.Context(), 0)
+		require.NoError(t, err)
+		entry := lookup(t, q, no)
+		entry.Record.Letter = ack.Sequence
+		_, err = q.Store().PutRecord(t.Context(), no, entry.Record, entry.Seq)
+		require.NoError(t, err)
+		return ack.Sequence
+	}
+	cut := name("A-1")
+	rowsOf(t, x)
+	require.Contains(t, seqs(t, q, x), cut)
+	one := matcher(t, LetterFilter{OrderNo: "A-1", Reason: "rule 2"})
+	rows, err := x.Rows(t.Context(), one, x.Page(one, 0, 10, false).Rows)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.Equal(t, []any{cut, "A-1", "b1"}, []any{rows[0].Seq, rows[0].OrderNo, rows[0].Batch})
+	require.WithinDuration(t, time.Now(), rows[0].FiledAt, time.Hour)
+
+	for range 2 * mostAgain { // more than are looked at again at a time
+		_, err := js.Publish(t.Context(), "orders.dead.A-3", body("A-3"))
+		require.NoError(t, err)
+	}
+	cut = name("A-2")
+	rowsOf(t, x)
+	require.Eventually(t, func() bool {
+		_, err := x.Follow(t.Context(), 0)
+		return err == nil && len(x.unnamed) == 2*mostAgain+2 // also those that these took the place of
+	}, 20*time.Second, time.Millisecond)
+	require.Contains(t, seqs(t, q, x), cut)
+	require.Len(t, rowsOf(t, x), 5)
 }

@@ -2,10 +2,12 @@ package books
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // LetterGroup counts the letters with the same outcome and reason.
@@ -47,7 +49,7 @@ func (x *LetterIndex) selector(m *LetterMatcher) selector {
 func (s selector) selects(c *letterChunk, i int) bool {
 	e := &c.entries[i]
 	switch {
-	case uint64(e.kind) >= uint64(len(s.byKind)) || !s.byKind[e.kind]: // also tails and what cannot be read
+	case uint64(e.kind) >= uint64(len(s.byKind)) || !s.byKind[e.kind]: // also what no record names
 		return false
 	case (!s.begin.IsZero() || !s.end.IsZero()) && !s.filed(c.filedAt(i)):
 		return false
@@ -105,11 +107,13 @@ type LetterRow struct {
 	OrderNo string
 	FiledAt time.Time // to the millisecond
 	LetterKind
+	// Underway: an intent of the order, a replay or a correction, is in the queue. Only Rows sets it.
+	Underway bool
 }
 
 // row needs x.mu.
 func (x *LetterIndex) row(c *letterChunk, i int) LetterRow {
-	return LetterRow{c.seqOf(i), string(c.name(i)), c.filedAt(i).UTC(), x.kinds.kinds[c.entries[i].kind]}
+	return LetterRow{Seq: c.seqOf(i), OrderNo: string(c.name(i)), FiledAt: c.filedAt(i).UTC(), LetterKind: x.kinds.kinds[c.entries[i].kind]}
 }
 
 // LetterPage is a part of what a matcher selects.
@@ -173,4 +177,32 @@ func (x *LetterIndex) before(s selector, seq uint64, n int) (out []LetterRow) {
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// Rows returns what the records say by now of at most 256 letters that Page returned, without those that no record
+// names or that m does not select any more. It notes in the index what it saw.
+func (x *LetterIndex) Rows(ctx context.Context, m *LetterMatcher, rows []LetterRow) ([]LetterRow, error) {
+	letters := make([]*settle.Letter, len(rows))
+	x.mu.RLock()
+	for i, r := range rows { // the intent's id only says that nothing is missing
+		letters[i] = &settle.Letter{Seq: r.Seq, OrderNo: r.OrderNo, FiledAt: r.FiledAt, FiledUnder: x.tokens[r.Seq], IntentID: "?",
+			Outcome: r.Outcome, Status: r.Status, Reason: r.Reason, Said: r.Said, Batch: r.Batch}
+	}
+	x.mu.RUnlock()
+	intents, err := x.queue.Intents().Peek(ctx, intentTokens(letters))
+	if err != nil {
+		return nil, err
+	}
+	now, records, err := about(ctx, x.queue, letters)
+	if err != nil {
+		return nil, err
+	}
+	var out []LetterRow
+	for i, l := range now {
+		x.renew(rows[i].Seq, l)
+		if l != nil && m.Selects(l) {
+			out = append(out, LetterRow{l.Seq, rows[i].OrderNo, l.FiledAt, kindOf(l), isPending(intents[i], records[i])})
+		}
+	}
+	return out, nil
 }

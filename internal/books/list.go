@@ -26,16 +26,11 @@ func EachRecord(ctx context.Context, q *queue.Queue, visit func(*order.Record) e
 	})
 }
 
-// EachLetter passes every dead letter to visit, oldest first, in constant
-// memory. It does not read the second part of a body that is stored in two.
+// EachLetter is LetterPages for one letter at a time.
 func EachLetter(ctx context.Context, q *queue.Queue, visit func(*settle.Letter) error) error {
-	return q.Letters().Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
-		for _, m := range page {
-			letter, err := queue.DecodeLetter(m)
-			if err != nil {
-				return err
-			}
-			if err := visit(letter); err != nil {
+	return LetterPages(ctx, q, func(page []*settle.Letter) error {
+		for _, l := range page {
+			if err := visit(l); err != nil {
 				return err
 			}
 		}

@@ -30,7 +30,7 @@ var requests = []struct {
 	}},
 	{"Find", func(ctx context.Context, q *queue.Queue) error {
 		found, err := Find(ctx, q, "R-1")
-		if err == nil && found.Letter == nil {
+		if err == nil && len(found.Letters) == 0 {
 			err = fmt.Errorf("%+v", found)
 		}
 		return err
@@ -64,14 +64,14 @@ var requests = []struct {
 		return EachPending(ctx, q, "march", func([]*settle.Pending) error { return nil })
 	}},
 	{"LetterPages", func(ctx context.Context, q *queue.Queue) error {
-		return LetterPages(ctx, q, func([]*settle.Letter, []error) error { return nil })
+		return LetterPages(ctx, q, func([]*settle.Letter) error { return nil })
 	}},
 	{"DryRunReplay", func(ctx context.Context, q *queue.Queue) error {
 		_, err := DryRunReplay(ctx, q, []*settle.Letter{{OrderNo: "R-1"}}, settle.ReplayOptions{})
 		return err
 	}},
-	{"WouldDrop", func(ctx context.Context, q *queue.Queue) error {
-		_, err := WouldDrop(ctx, q, []*settle.Letter{{OrderNo: "R-1"}})
+	{"DryRunDrop", func(ctx context.Context, q *queue.Queue) error {
+		_, err := DryRunDrop(ctx, q, []*settle.Letter{{OrderNo: "R-1"}})
 		return err
 	}},
 	{"Audit", func(ctx context.Context, q *queue.Queue) error { _, err := Audit(ctx, q); return err }},

@@ -64,10 +64,11 @@ func readStatuses(ctx context.Context, q *queue.Queue, orderNos []string) ([]Ord
 	return out, err
 }
 
-// Found is what the streams hold about one order, its dead letter included.
+// Found is what the streams hold about one order, its dead letters included.
 type Found struct {
 	settle.Entry
-	Letter *settle.Letter
+	// Letters are the dead letters that the record names, the one that was filed last first.
+	Letters []*settle.Letter
 	// Pending is true while an intent is in the queue.
 	Pending bool
 	// Intent is that intent.
@@ -90,11 +91,8 @@ func Find(ctx context.Context, q *queue.Queue, name string) (f Found, err error)
 	if f.Entry, err = q.Store().Record(ctx, token); err != nil {
 		return f, err
 	}
-	if f.Letter, err = q.Store().Letter(ctx, token); err != nil {
+	if f.Letters, err = q.Ledger.LettersOf(ctx, token, f.Record); err != nil {
 		return f, err
-	}
-	if f.Letter != nil {
-		f.Letter.FiledUnder = token
 	}
 	raw, err := q.Store().Intent(ctx, name)
 	if err == nil && raw != nil && !raw.SettledBy(f.Record) {

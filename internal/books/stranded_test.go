@@ -110,26 +110,6 @@ func TestR14ASettledIntentThatCameBackIsTrimmed(t *testing.T) {
 	}
 }
 
-// A worker was killed between an acceptance and the removal of an earlier letter, and the broker
-// forgot the delivery.
-func TestR14TheLetterOfAnAcceptedOrderGoesWithItsIntent(t *testing.T) {
-	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, _ := k.left(k.accept)
-	earlier := &settle.Letter{OrderNo: "L-1", Outcome: order.OutcomeRejected, IntentID: "earlier", Position: before(t, q), Body: body("L-1")}
-	require.NoError(t, q.Store().PutLetter(t.Context(), order.Token("L-1"), earlier, nil))
-	_, err := q.Trimmer.FirstStranded(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "earlier", letterOf(t, q, "L-1").IntentID, "who only looks removes nothing")
-	require.NoError(t, q.Trimmer.Trim(t.Context()))
-	requireStored(t, q, 0)
-	none, err := q.Ledger.Letter(t.Context(), "L-1")
-	require.NoError(t, err)
-	require.Nil(t, none)
-	a, err := Audit(t.Context(), q)
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), a.Offenders)
-}
-
 // A worker was killed between the record that names a conflict and the conflict's letter, and
 // the broker forgot the delivery. Nothing but the intent holds its body.
 func TestR14AConflictGetsItsLetterBeforeItLeaves(t *testing.T) {

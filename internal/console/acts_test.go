@@ -117,6 +117,7 @@ func TestFourEyesOverActs(t *testing.T) {
 		bob.send(http.StatusOK, "/approval/approve", "act", id)
 		require.Contains(t, bob.ends(id), "done It is done.")
 	}
+	r.settlesPending(answered(order.Accepted, 200, "", "{}"))
 	require.Zero(t, r.lettersLeft())
 
 	// The limit.

@@ -30,12 +30,12 @@ func TestBooks(t *testing.T) {
 	}
 
 	// A letter that somebody removed by hand is a contradiction, and has a sentence.
-	require.NoError(t, r.worker.Store().DeleteLetter(t.Context(), r.letter("B-1").Token(), r.letter("B-1")))
+	require.NoError(t, r.worker.Store().DeleteLetter(t.Context(), r.letter("B-1").Token(), r.letter("B-1").Seq))
 	b.send(http.StatusOK, "/books")
 	require.Eventually(t, func() bool { return r.jobs.Last(auditKind).State() == jobs.Done }, patience, 10e6)
 	page = text(b.open(http.StatusOK, "/books"))
 	require.Contains(t, page, "The books do not balance. The streams contradict each other about 1 order.")
-	require.Contains(t, page, "B-1 outcome rejected without a dead letter")
+	require.Contains(t, page, "B-1 outcome rejected, and the dead letter 1 that it names is not stored")
 }
 
 // TestOneAuditAtATime that outlives its page and can be stopped.

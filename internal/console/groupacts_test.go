@@ -89,7 +89,8 @@ func TestReplayAGroup(t *testing.T) {
 	require.Contains(t, asks, "Counted 4 replayed, at ")
 	page = b.ended(b.run(preview, "note", "the API is back"))
 	require.Contains(t, page, "4 dead letters were put back into the queue.")
-	require.Equal(t, 2, r.lettersLeft())
+	require.Equal(t, 6, r.lettersLeft())
+	require.Equal(t, 4, strings.Count(b.open(http.StatusOK, "/letters"), "under way"))
 
 	act := r.lastAct()
 	require.Equal(t, journal.Replay, act.Kind)
@@ -154,7 +155,6 @@ func TestResolveAndResubmitAGroup(t *testing.T) {
 	operator.open(http.StatusForbidden, preview+"/confirm")
 	chief.send(http.StatusUnprocessableEntity, preview+"/confirm", "note", "they recognise duplicates")
 	require.Contains(t, chief.ended(chief.run(preview, "note", "they recognise duplicates", "count", "2")), "2 dead letters were put back into the queue.")
-	require.Zero(t, r.lettersLeft())
 }
 
 // TestTwoPeopleRunTheSameGroup: nothing is done twice, and the second sees what the
@@ -203,7 +203,7 @@ func TestTwoPeopleRunTheSameGroupAtOnce(t *testing.T) {
 	require.Equal(t, n, put)
 	c, err := r.worker.Census.Count(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []uint64{n, 0}, []uint64{c.Pending, c.Letters})
+	require.Equal(t, []uint64{n, n}, []uint64{c.Pending, c.Letters})
 }
 
 // TestAnOldPreview cannot be confirmed, and says why. Nothing is done.

@@ -41,7 +41,6 @@ type jobPage struct {
 	Facts                     []fact
 	Fates                     []fateCount
 	Errors                    []string
-	Unreadable                int
 	Took                      time.Duration
 	// List is the address of the list with the job's filter.
 	List string
@@ -117,7 +116,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 	}
 	tally, _ := result.(letters.Tally)
 	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
-	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, runOf(v, p.Job)
+	p.Errors, p.Run = tally.Errors, runOf(v, p.Job)
 	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b letters.Fate) int {
 		if tally.Fates[a] != tally.Fates[b] {
 			return tally.Fates[b] - tally.Fates[a]
@@ -201,7 +200,6 @@ func fateWords(f letters.Fate, preview bool) string {
 		letters.Dropped:   {"forgotten", "would be forgotten"},
 		letters.Resolved:  {"settled by your word", "would be settled by your word"},
 		letters.Certain:   {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
-		letters.NoResult:  {"stay: their result has expired", "would stay: their result has expired"},
 		letters.Unsettled: {"stay: an error, see below", "could not be judged, see below"},
 	}[f]
 	if preview {

@@ -34,7 +34,7 @@ func decideLetter(v *visit) (*settle.Letter, settle.Entry, error) {
 
 // letterStale is the problem of a person who decided on a letter that is gone.
 func letterStale() error {
-	return stale("This dead letter is gone since you opened the page: somebody else replayed, resolved or dropped it, its order was accepted, or a newer letter replaced it.")
+	return stale("This dead letter is gone since you opened the page: somebody else resolved or dropped it, or its order has another outcome since.")
 }
 
 // stays is the problem of a letter that an act would leave alone.
@@ -51,9 +51,7 @@ func actOn(v *visit, l *settle.Letter, about journal.About, do func(context.Cont
 	about.Details["letter"] = strconv.FormatUint(l.Seq, 10)
 	err := v.act(about, nil, do)
 	v.s.watch.forget()
-	if err == nil {
-		v.s.watch.letters.forget(l.Seq)
-	}
+	v.s.watch.letters.anew()
 	return err
 }
 
@@ -118,8 +116,10 @@ func planReplay(v *visit, l *settle.Letter) (p replayPlan, err error) {
 // would says what becomes of a letter that a replay leaves alone; nil if it does not.
 func (p replayPlan) would(v *visit) error {
 	switch p.end {
-	case settle.Replayed, settle.ReplayedBefore:
+	case settle.Replayed:
 		return nil
+	case settle.ReplayedBefore:
+		return stays("This letter's replay is in the queue already, and has no outcome yet.", "Wait for its outcome.")
 	case settle.ReplayGone:
 		return letterStale()
 	case settle.ReplayPending:
@@ -155,11 +155,7 @@ func replayLetter(v *visit) error {
 	}
 	c := letterConfirmation(l, entry, "Replay a dead letter", "Replay")
 	c.Seen = mark(c.Seen, plan.state())
-	if plan.end == settle.ReplayedBefore {
-		c.Says = []string{"An earlier replay has put the order back into the queue, and was cut off. Only the letter is left to be removed."}
-	} else {
-		c.Says = []string{"The order goes back into the queue, unchanged and under its own order number. A worker sends it when its turn comes. The dead letter goes away, and comes back if the order fails again."}
-	}
+	c.Says = []string{"The order goes back into the queue, unchanged and under its own order number. A worker sends it when its turn comes. Until it has its outcome, the dead letter stays in the list, under way."}
 	if plan.late {
 		c.Says = append(c.Says, "Its deadline has passed ("+settle.Header(l.Headers).Get(settle.HeaderDeadline)+"), so it is sent without a deadline.")
 	}
@@ -197,7 +193,7 @@ func replayLetter(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.done("/order?no="+url.QueryEscape(l.Name()), "The order is back in the queue, and its dead letter is gone.")
+	return v.done("/order?no="+url.QueryEscape(l.Name()), "The order is back in the queue. Its dead letter stays until it has its outcome.")
 }
 
 // typed is what must be typed to confirm an act on a letter: the order number, or the
@@ -267,8 +263,8 @@ func refused(err error) error {
 		return stays("Another intent for this order number is in the queue, so the letter stays.", "Wait until that one is settled, and look again.")
 	case errors.Is(err, settle.ErrNotInDoubt):
 		return stale("The outcome of this order is not unknown any more.")
-	case errors.Is(err, settle.ErrNoResult):
-		return stale("The order's result has expired, so there is nothing to resolve.")
+	case errors.Is(err, settle.ErrReplaced):
+		return letterStale()
 	default:
 		return err
 	}
@@ -279,12 +275,12 @@ func dropLetter(v *visit) error {
 	if err != nil {
 		return err
 	}
-	would, err := books.WouldDrop(v.Context(), v.s.queue, []*settle.Letter{l})
+	would, err := books.DryRunDrop(v.Context(), v.s.queue, []*settle.Letter{l})
 	if err != nil {
 		return err
 	}
-	if len(would) == 0 {
-		return refused(settle.ErrPending)
+	if would[0] != nil {
+		return refused(would[0])
 	}
 	c := letterConfirmation(l, entry, "Drop a dead letter", "Drop")
 	c.Danger, c.Inputs = true, []input{noteInput(false)}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -159,21 +160,31 @@ func showLetters(v *visit) error {
 		v.status = http.StatusBadRequest
 		return v.render("letters", "Dead letters", p)
 	}
-	p.LetterSelection = index.selection(p.Filter, matcher)
 	page := index.Page(matcher, from, letterRows, back)
 	if back && !page.Before { // the first page is always a full one
 		page = index.Page(matcher, 0, letterRows, false)
 	}
-	for _, row := range page.Rows {
+	rows := page.Rows
+	if v.s.watch.queue.Conn.Connected() { // otherwise the page shows what was known last
+		ctx, cancel := context.WithTimeout(v.Context(), lettersTimeout)
+		defer cancel()
+		if now, err := index.Rows(ctx, matcher, rows); err != nil {
+			index.note(err)
+		} else {
+			rows = now
+		}
+	}
+	p.LetterSelection = index.selection(p.Filter, matcher)
+	for _, row := range rows {
 		name, known := v.s.batches.name(v.Context(), row.Batch)
 		p.Rows = append(p.Rows, letterRow{row, name, known})
 	}
-	if n := len(p.Rows); n > 0 {
+	if n := len(page.Rows); n > 0 {
 		if page.Before {
-			p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(p.Rows[0].Seq, 10))
+			p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(page.Rows[0].Seq, 10))
 		}
 		if page.After {
-			p.Newer = lettersAt(p.Filter, "from", strconv.FormatUint(p.Rows[n-1].Seq+1, 10))
+			p.Newer = lettersAt(p.Filter, "from", strconv.FormatUint(page.Rows[n-1].Seq+1, 10))
 		}
 	} else if page.Before {
 		p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(from, 10))

@@ -36,7 +36,11 @@ func showLetter(v *visit) error {
 	}
 	p := letterPage{Letter: l, Says: sentence(l.Outcome.Meaning()), OrderLink: "/order?no=" + url.QueryEscape(l.Name()),
 		Settles: v.may(Operator), Resolves: resolvable(l, entry.Record)}
-	history := orderPage{Found: books.Found{Entry: entry, Letter: l}}
+	underway, err := books.Underway(v.Context(), v.queue(), []*settle.Letter{l})
+	if err != nil {
+		return err
+	}
+	history := orderPage{Found: books.Found{Entry: entry, Letters: []*settle.Letter{l}}}
 	history.list()
 	p.Events = history.Events
 	say := func(name, value string) {
@@ -44,13 +48,16 @@ func showLetter(v *visit) error {
 			p.Facts = append(p.Facts, fact{name, value})
 		}
 	}
+	if underway[0] {
+		say("Under way", "a replay or a correction of the order is in the queue")
+	}
 	say("Reason", l.Reason)
 	say("Error", l.Error)
 	say("Last verdict", verdict(l.Verdict, l.Status))
 	say("Last answer", l.Response)
 	say("Kept answer", keptAnswer(&l.Recalled))
 	say("Attempts", strconv.Itoa(l.Attempts))
-	say("Doubt", doubt(l, entry.Record))
+	say("Doubt", doubt(entry.Record))
 	say("Permission", permission(entry.Record))
 	say("Import", l.Batch)
 	say("Source", l.Source)
@@ -72,13 +79,11 @@ func showLetter(v *visit) error {
 }
 
 // doubt says whether the order may exist at the API.
-func doubt(l *settle.Letter, r *order.Record) string {
+func doubt(r *order.Record) string {
 	switch {
-	case r == nil && (l.Unsure || l.Outcome == order.OutcomeUnknown):
-		return "an attempt may have created the order; its result has expired"
-	case r != nil && r.Outcome() == order.OutcomeAccepted:
+	case r.Outcome() == order.OutcomeAccepted:
 		return "none: the order was accepted"
-	case r != nil && (r.Unsure || r.Outcome() == order.OutcomeUnknown):
+	case r.Doubtful():
 		return "an attempt may have created the order, and nothing has settled that"
 	default:
 		return "none: no attempt can have created the order"
@@ -100,7 +105,7 @@ func resolvable(l *settle.Letter, r *order.Record) bool {
 
 // errLetterGone is the problem of a letter that is not there any more.
 func errLetterGone() error {
-	return notFound("This dead letter is not there any more: somebody replayed, resolved or dropped it, its order was accepted, or a newer letter replaced it.",
+	return notFound("This dead letter is not there any more: somebody resolved or dropped it, or its order has another outcome since.",
 		"Look at the list of dead letters, or search the order to see what happened to it.")
 }
 
@@ -112,21 +117,11 @@ func readLetter(v *visit, q *queue.Queue) (*settle.Letter, error) {
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
 	defer cancel()
-	letters := q.Letters()
-	found, err := letters.Get(ctx, []uint64{seq})
-	if err != nil {
-		return nil, err
+	l, err := books.LetterAt(ctx, q, seq)
+	if err == nil && l == nil {
+		err = errLetterGone()
 	}
-	m := found[0]
-	if m == nil || letters.IsTail(m) {
-		return nil, errLetterGone()
-	}
-	l, err := queue.DecodeLetter(m)
-	if err != nil {
-		return nil, &problem{status: 422, what: "This dead letter cannot be read by this version.", todo: "A newer orderpost may have written it. Use that one.", cause: err}
-	}
-	l.FiledUnder = letters.Token(m)
-	return l, nil
+	return l, err
 }
 
 // keptAnswer shows the answer to an attempt whose refusal was called back; "" = none.

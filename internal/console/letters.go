@@ -97,12 +97,11 @@ func (l *letterWatch) look(ctx context.Context) (answered bool) {
 	return err == nil
 }
 
-// forget removes a letter that is gone, and makes the next page read anew.
-func (l *letterWatch) forget(seq uint64) {
+// anew makes the next page read anew.
+func (l *letterWatch) anew() {
 	l.turn.Lock()
 	l.at = time.Time{}
 	l.turn.Unlock()
-	l.Forget(seq)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.kept)

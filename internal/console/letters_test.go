@@ -16,6 +16,7 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // inDoubt is the report of an order that may have been created.
@@ -224,7 +225,7 @@ func TestLettersOfAnything(t *testing.T) {
 		path := r.letterPath(no)
 		list := "/letters?order-no=" + url.QueryEscape(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`).Replace(no))
 		require.Eventually(t, func() bool {
-			r.watch.letters.forget(0) // it may have been read within this second
+			r.watch.letters.anew() // it may have been read within this second
 			page := b.open(http.StatusOK, list)
 			return strings.Contains(page, `href="`+path+`"`) && !strings.Contains(page, "\u202e")
 		}, time.Minute, 10*time.Millisecond, "%q", no)
@@ -234,7 +235,7 @@ func TestLettersOfAnything(t *testing.T) {
 		} else {
 			form := b.open(http.StatusOK, path+"/replay")
 			page := b.send(http.StatusOK, path+"/replay", "seen", hidden(t, form, "seen"), "note", "they said it is not there", "typed", typed(r.letter(no)))
-			require.Contains(t, text(page), "The order is back in the queue, and its dead letter is gone.", "%q", no)
+			require.Contains(t, text(page), "The order is back in the queue. Its dead letter stays until it has its outcome.", "%q", no)
 			r.settlesPending(answered(order.Accepted, 200, "", "{}"))
 		}
 		b.open(http.StatusNotFound, path)
@@ -250,20 +251,21 @@ func TestReplay(t *testing.T) {
 	require.Contains(t, text(form), "The order goes back into the queue, unchanged and under its own order number.")
 	r.letter("A-1") // a GET does not act
 	page := b.send(http.StatusOK, path+"/replay", "seen", hidden(t, form, "seen"), "note", "the rule is mended")
-	require.Contains(t, text(page), "The order is back in the queue, and its dead letter is gone.")
-	require.Contains(t, text(b.open(http.StatusOK, "/letters")), "There are no dead letters.")
+	require.Contains(t, text(page), "The order is back in the queue. Its dead letter stays until it has its outcome.")
+	require.Contains(t, text(b.open(http.StatusOK, "/letters")), "A-1 rejected under way")
+	require.Contains(t, text(b.open(http.StatusOK, path)), "Under way a replay or a correction of the order is in the queue")
 	item := r.lastAct()
 	require.Equal(t, []any{journal.Replay, "operator", "A-1", "the rule is mended", journal.Done}, []any{item.Kind, item.Actor.Name, item.OrderNo, item.Note, item.Result.End})
 
 	// The form again, as from a page that was left open.
 	page = b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))
-	require.Contains(t, text(page), "This dead letter is gone since you opened the page")
-	require.Contains(t, text(page), "Nothing was done.")
-	b.open(http.StatusNotFound, path)
+	require.Contains(t, text(page), "replay is in the queue already, and has no outcome yet. Nothing was done.")
 
 	// It fails again. The old page is about the old letter.
 	r.settlesPending(answered(order.Rejected, 422, "rule 2", "no"))
-	b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))
+	page = b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))
+	require.Contains(t, text(page), "This dead letter is gone since you opened the page")
+	b.open(http.StatusNotFound, path)
 	require.NotEqual(t, path, r.letterPath("A-1"))
 
 	// Another intent is in the queue.
@@ -280,6 +282,39 @@ func TestReplay(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(text(b.open(http.StatusOK, "/letters")), "There are no dead letters.")
 	}, patience, 50*time.Millisecond)
+}
+
+// An order in doubt and its correction, which was not sent, have a letter each.
+func TestTheLettersOfAnOrder(t *testing.T) {
+	r := newRig(t)
+	r.doubts("A-1")
+	require.NoError(t, r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"text":"corrected"}`), ID: "second"}})[0].Err)
+	for _, d := range queuetest.Pull(t, r.worker, 1) {
+		_, err := r.worker.Worker.Refuse(t.Context(), d)
+		require.NoError(t, err)
+		d.Release()
+	}
+	queuetest.Drained(t, r.worker)
+	b := r.loggedIn()
+	var paths []string
+	found, err := r.worker.Ledger.Letters(t.Context(), "A-1")
+	require.NoError(t, err)
+	for _, l := range found {
+		paths = append(paths, fmt.Sprint("/letters/", l.Seq))
+	}
+	require.Len(t, paths, 2)
+	page, list := b.open(http.StatusOK, "/order?no=A-1"), b.open(http.StatusOK, "/letters")
+	for _, path := range paths {
+		require.Contains(t, page, `href="`+path+`"`)
+		require.Contains(t, list, `href="`+path+`"`)
+	}
+	require.Contains(t, text(page), "corrected")
+	require.Equal(t, 2, strings.Count(text(page), "The order of the dead letter of"))
+	require.Contains(t, text(b.open(http.StatusOK, paths[0])), "corrected", "the one that was filed last")
+	require.NotContains(t, text(b.open(http.StatusOK, paths[1])), "corrected")
+	b.send(http.StatusOK, paths[0]+"/drop")
+	b.open(http.StatusNotFound, paths[0])
+	b.open(http.StatusOK, paths[1])
 }
 
 // TestReplayOfAnExpiredOrder sends it without a deadline.
@@ -399,7 +434,7 @@ func TestTwoPeopleOnOneLetter(t *testing.T) {
 		require.GreaterOrEqual(t, done, 1, codes)
 		found, err := books.Find(t.Context(), r.worker, no)
 		require.NoError(t, err)
-		require.Nil(t, found.Letter)
+		require.Equal(t, found.Pending, len(found.Letters) == 1)
 		if found.Pending {
 			r.settlesPending(answered(order.Accepted, 200, "", "{}"))
 		}
@@ -438,7 +473,7 @@ func TestTheBrokerRestartsWhileLettersAreRead(t *testing.T) {
 	require.Contains(t, page, "256 of 600 read. What you see is not all yet.")
 	require.Contains(t, text(b.open(http.StatusOK, "/")), "256 of 600 read")
 	r.broker.Stop()
-	r.watch.letters.forget(0)
+	r.watch.letters.anew()
 	require.Eventually(t, func() bool {
 		return strings.Contains(text(b.open(http.StatusOK, "/letters")), "The broker is out of reach since")
 	}, patience, 20*time.Millisecond)

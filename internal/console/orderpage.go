@@ -29,9 +29,8 @@ type orderPage struct {
 	Facts  []fact
 	Events []event
 	Steps  []books.Step
-	// Body is the order of the dead letter. It is empty for viewers.
-	Body    string
-	HasBody bool
+	// Bodies are the orders of the dead letters. They are empty for viewers.
+	Bodies []letterBody
 	// Import is the order's batch, if the console knows an import of that name.
 	// ImportName is what people call it, with the batch.
 	Import, ImportName string
@@ -39,6 +38,12 @@ type orderPage struct {
 	// in. NoJournal says that they could not be read.
 	Acts      []actLine
 	NoJournal bool
+}
+
+// letterBody is the order of a dead letter.
+type letterBody struct {
+	*settle.Letter
+	Text string
 }
 
 // fact is a name with its value.
@@ -68,7 +73,7 @@ func showOrder(v *visit) error {
 	if err != nil {
 		return err
 	}
-	nobody := found.Record == nil && found.Letter == nil
+	nobody := found.Record == nil
 	if !found.Pending && (nobody || found.Record.ClaimsNotCreated()) { // enqueued again, it may wait there
 		if found.Waiting, err = v.queue().Waiting.Total(ctx); err != nil && nobody {
 			return err
@@ -85,15 +90,16 @@ func showOrder(v *visit) error {
 	if found.Pending && found.Record.Outcome() == order.OutcomeNone {
 		p.NothingSent = v.s.watch.nothingSent(ctx, true)
 	}
-	p.Known = found.Record != nil || found.Letter != nil || found.Pending
+	p.Known = found.Record != nil || found.Pending
 	p.judge()
 	p.list()
 	p.Steps = p.Advice(p.No)
-	if l := found.Letter; l != nil {
-		p.HasBody = true
+	for _, l := range found.Letters {
+		body := letterBody{Letter: l}
 		if v.may(Importer) {
-			p.Body = readable(l.Body)
+			body.Text = readable(l.Body)
 		}
+		p.Bodies = append(p.Bodies, body)
 	}
 	items, err := letters.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
 	p.NoJournal = err != nil
@@ -106,14 +112,10 @@ func showOrder(v *visit) error {
 
 // batch returns the import of the order; "" if it is not known.
 func (p *orderPage) batch() string {
-	switch {
-	case p.Record != nil:
-		return p.Record.Batch
-	case p.Letter != nil:
-		return p.Letter.Batch
-	default:
+	if p.Record == nil {
 		return ""
 	}
+	return p.Record.Batch
 }
 
 // judge says in a word and a sentence how the order stands.
@@ -178,7 +180,8 @@ func (p *orderPage) list() {
 			say("Not before", stamp(r.NotBefore))
 		}
 		happened(r.EnqueuedAt, "info", "Enqueued", r.Source, "")
-		if p.Letter == nil || len(p.Letter.Trail) == 0 {
+		trail := slices.ContainsFunc(p.Letters, func(l *settle.Letter) bool { return l.Seq == r.Letter && len(l.Trail) > 0 })
+		if !trail {
 			if r.Attempts > 1 {
 				happened(r.FirstAttemptAt, "info", "First attempt", "", "")
 			}
@@ -197,7 +200,7 @@ func (p *orderPage) list() {
 				by = "by " + r.By
 			}
 			answer := r.Response
-			if p.Letter != nil && len(p.Letter.Trail) > 0 {
+			if trail {
 				answer = "" // it stands beside the attempt
 			}
 			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, answer)
@@ -205,11 +208,14 @@ func (p *orderPage) list() {
 		for _, c := range r.Conflicts {
 			happened(c.RefusedAt, "warn", "Another body under this order number was refused", c.IntentID+" "+c.Source, "")
 		}
+		for _, e := range r.Earlier {
+			happened(e.At, "warn", "An earlier submission ended: "+e.Outcome, e.Reason, "")
+		}
 		for _, i := range r.Interventions {
 			happened(i.At, "person", i.By+" "+i.Did, i.Note, "")
 		}
 	}
-	if l := p.Letter; l != nil {
+	for _, l := range p.Letters {
 		if l.Conflict {
 			say("Conflict", l.Reason)
 		}
@@ -220,9 +226,6 @@ func (p *orderPage) list() {
 			happened(a.At, attemptTone(a.Verdict), "Attempt: "+verdict(a.Verdict, a.Status), strings.TrimPrefix(a.Reason+", took "+(time.Duration(a.DurationMS)*time.Millisecond).String(), ", "), a.Answer)
 		}
 		happened(l.FiledAt, tone(l.Outcome), "Dead letter filed", l.Reason, "")
-	}
-	for _, e := range settle.EarlierOutcomes(p.Record, p.Letter) {
-		happened(e.At, "warn", "An earlier submission ended: "+e.Outcome, e.Reason, "")
 	}
 	slices.SortStableFunc(p.Events, func(a, b event) int { return a.At.Compare(b.At) })
 }

@@ -94,8 +94,8 @@ func searchOrders(ctx context.Context, v *visit, p *searchPage) error {
 			return err
 		}
 		switch {
-		case f.Letter != nil:
-			add(no, "dead letter: "+f.Letter.Outcome.String())
+		case len(f.Letters) > 0:
+			add(no, "dead letter: "+f.Letters[0].Outcome.String())
 		case f.Record != nil:
 			add(no, cmp.Or(f.Record.Word, "known"))
 		case f.Pending:

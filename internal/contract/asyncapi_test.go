@@ -89,11 +89,11 @@ func TestAsyncAPINamesAreTheCodes(t *testing.T) {
 	for channel, address := range map[string]string{
 		"waiting": ".waiting.{lane}.{import}", "waitingForTime": ".waiting.at.{date}.{minute}.{second}.{lane}.{import}",
 		"intents": ".new.{token}", "results": ".results.{token}",
-		"deadLetters": ".dead.{token}", "deadLetterTails": ".dead.{token}.tail.{hash}",
+		"deadLetters": ".dead.{token}",
 	} {
 		require.Equal(t, "orders"+address, at(t, doc, "channels", channel, "address"))
 	}
-	require.Len(t, keys(t, doc, "channels"), 6)
+	require.Len(t, keys(t, doc, "channels"), 5)
 
 	intentHeaders := []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderNotBefore, settle.HeaderTraceparent}
 	slices.Sort(intentHeaders)

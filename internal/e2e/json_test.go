@@ -78,8 +78,9 @@ func schemas(t *testing.T) map[string]*jsonschema.Schema {
 // undescribed walks through a value and its schema, and names the fields that the
 // schema does not describe.
 func undescribed(path string, value any, s *jsonschema.Schema) (out []string) {
+	var beside map[string]*jsonschema.Schema // the reference
 	for s.Ref != nil {
-		s = s.Ref
+		beside, s = s.Properties, s.Ref
 	}
 	switch v := value.(type) {
 	case map[string]any:
@@ -90,6 +91,9 @@ func undescribed(path string, value any, s *jsonschema.Schema) (out []string) {
 		}
 		for name, inside := range v {
 			field, known := s.Properties[name]
+			if !known {
+				field, known = beside[name]
+			}
 			switch {
 			case known:
 				out = append(out, undescribed(path+"."+name, inside, field)...)

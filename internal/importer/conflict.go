@@ -40,7 +40,8 @@ func (p *publisher) bodyOf(ctx context.Context, o *otherOrder) []byte {
 	if m, err := p.q.Store().Intent(ctx, o.row.OrderNo); err == nil && m != nil {
 		found = append(found, m.Data)
 	}
-	if l, err := p.q.Ledger.Letter(ctx, o.row.OrderNo); err == nil && l != nil {
+	letters, _ := p.q.Ledger.Letters(ctx, o.row.OrderNo) // without them fewer fields are named
+	for _, l := range letters {
 		found = append(found, l.Body)
 	}
 	if l, _, err := p.f.layoutOf(ctx, p.q, o.batch); err == nil && l != nil {

@@ -26,8 +26,6 @@ const (
 	Pending Fate = "pending"
 	// Certain: the order's outcome is not in doubt, so there is nothing to resolve.
 	Certain Fate = "certain"
-	// NoResult: the result has expired.
-	NoResult Fate = "no-result"
 	// Unsettled: the broker did not confirm, or the letter's record cannot be read.
 	Unsettled Fate = "failed"
 )
@@ -79,18 +77,8 @@ func Drop(q *queue.Queue, who settle.Person) Deed {
 			return refusal(gone, err, Dropped)
 		},
 		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
-			would, err := books.WouldDrop(ctx, q, page)
-			goes := make(map[uint64]bool, len(would))
-			for _, l := range would {
-				goes[l.Seq] = true
-			}
-			fates := make([]Fate, len(page))
-			for i, l := range page {
-				if fates[i] = Pending; goes[l.Seq] {
-					fates[i] = Dropped
-				}
-			}
-			return fates, err
+			ends, err := books.DryRunDrop(ctx, q, page)
+			return foretold(ends, Dropped), err
 		}}
 }
 
@@ -103,15 +91,19 @@ func Resolve(q *queue.Queue, as order.Outcome, who settle.Person) Deed {
 		},
 		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
 			ends, err := books.DryRunResolve(ctx, q, page, who)
-			fates := make([]Fate, len(page))
-			for i := range ends {
-				fates[i], _ = refusal(false, ends[i], Resolved)
-				if fates[i] == "" {
-					fates[i] = Unsettled
-				}
-			}
-			return fates, err
+			return foretold(ends, Resolved), err
 		}}
+}
+
+// foretold turns what a dry run says into fates.
+func foretold(ends []error, done Fate) []Fate {
+	fates := make([]Fate, len(ends))
+	for i := range ends {
+		if fates[i], _ = refusal(false, ends[i], done); fates[i] == "" {
+			fates[i] = Unsettled
+		}
+	}
+	return fates
 }
 
 // refusal turns what settle refuses into a fate.
@@ -121,9 +113,7 @@ func refusal(gone bool, err error, done Fate) (Fate, error) {
 		return Pending, nil
 	case errors.Is(err, settle.ErrNotInDoubt):
 		return Certain, nil
-	case errors.Is(err, settle.ErrNoResult):
-		return NoResult, nil
-	case errors.Is(err, settle.ErrReplaced):
+	case errors.Is(err, settle.ErrReplaced), errors.Is(err, settle.ErrNoResult): // no record names the letter
 		return Gone, nil
 	case err != nil:
 		return "", err

@@ -186,9 +186,8 @@ type Survey struct {
 	// Left counts the letters whose orders no format can hold.
 	Left int
 	// Errors say why, by order number: the first ones.
-	Errors     []string
-	Unreadable int
-	Seen       uint64
+	Errors []string
+	Seen   uint64
 }
 
 // Look surveys a group. tell is called after each page.
@@ -199,23 +198,21 @@ func Look(ctx context.Context, q *queue.Queue, g Group, tell func(Survey)) (Surv
 			s.Errors = append(s.Errors, fmt.Sprintf("order %q: %v", l.OrderNo, why))
 		}
 	}
-	err := eachBody(ctx, q, g, func(seen, unreadable int) {
-		s.Seen, s.Unreadable = s.Seen+uint64(seen), s.Unreadable+unreadable
+	err := g.Walk(ctx, q, func(page []*settle.Letter, seen int) error {
+		for _, l := range page {
+			if why, _ := NDJSON(io.Discard).Order(l, l.Body); why != nil {
+				s.Left++
+				note(l, why)
+				continue
+			}
+			s.Orders++
+			if why := s.Columns.Add(l.Body); why != nil {
+				note(l, why)
+			}
+		}
+		s.Seen += uint64(seen)
 		tell(s)
-	}, func(l *settle.Letter, body []byte, why error) error {
-		if why == nil {
-			why, _ = NDJSON(io.Discard).Order(l, body)
-		}
-		if why != nil {
-			s.Left++
-			note(l, why)
-			return nil
-		}
-		s.Orders++
-		if why := s.Columns.Add(body); why != nil {
-			note(l, why)
-		}
-		return nil
+		return ctx.Err()
 	})
 	s.Flat = s.Columns.Fit()
 	return s, err
@@ -223,37 +220,21 @@ func Look(ctx context.Context, q *queue.Queue, g Group, tell func(Survey)) (Surv
 
 // Export writes the orders of a group. left counts those that the format cannot hold.
 func Export(ctx context.Context, q *queue.Queue, g Group, to Orders) (written, left int, err error) {
-	err = eachBody(ctx, q, g, func(_, unreadable int) { left += unreadable }, func(l *settle.Letter, body []byte, why error) error {
-		var err error
-		if why == nil {
-			why, err = to.Order(l, body)
-		}
-		if why != nil {
-			left++
-		} else if err == nil {
-			written++
-		}
-		return err
-	})
-	return written, left, errors.Join(err, to.End())
-}
-
-// eachBody passes each letter of a group to visit, with its whole body, or why there is
-// none, and what was seen to page.
-func eachBody(ctx context.Context, q *queue.Queue, g Group, page func(seen, unreadable int), visit func(l *settle.Letter, body []byte, why error) error) error {
-	return g.Walk(ctx, q, func(letters []*settle.Letter, seen int, unreadable []error) error {
-		for _, l := range letters {
-			body, why := q.Ledger.WholeBody(ctx, l)
-			if why != nil && (ctx.Err() != nil || errors.Is(why, queue.ErrUnreachable)) {
-				return why
-			}
-			if err := visit(l, body, why); err != nil {
+	err = g.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
+		for _, l := range page {
+			why, err := to.Order(l, l.Body)
+			switch {
+			case err != nil:
 				return err
+			case why != nil:
+				left++
+			default:
+				written++
 			}
 		}
-		page(seen, len(unreadable))
 		return ctx.Err()
 	})
+	return written, left, errors.Join(err, to.End())
 }
 
 type field struct{ name, text string }

@@ -86,7 +86,7 @@ func TestLookAndExport(t *testing.T) {
 	var told int
 	s, err := Look(t.Context(), r.q, r.all("R"), func(Survey) { told++ })
 	require.NoError(t, err)
-	require.Equal(t, []int{5, 1, 3, 1, 0}, []int{s.Orders, s.Flat, s.Columns.Odd(), s.Left, s.Unreadable})
+	require.Equal(t, []int{5, 1, 3, 1}, []int{s.Orders, s.Flat, s.Columns.Odd(), s.Left})
 	require.Equal(t, []string{"order_no", "timeout", "note"}, s.Columns.names)
 	require.Len(t, s.Errors, 2, "%s", s.Errors)
 	require.NotZero(t, told)

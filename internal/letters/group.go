@@ -23,14 +23,13 @@ type Group struct {
 
 // Walk passes the letters of the group to visit, oldest first, at most 256 at a
 // time. seen counts the letters of the page that do not belong to the group, too.
-// unreadable are the errors of letters that this version cannot read.
-func (g Group) Walk(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int, unreadable []error) error) error {
+func (g Group) Walk(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int) error) error {
 	if g.Seqs != nil {
 		return g.walkChosen(ctx, q, visit)
 	}
-	return books.LetterPagesTo(ctx, q, g.Last, func(page []*settle.Letter, bad []error) error {
-		seen := len(page) + len(bad)
-		return visit(g.filter(page), seen, bad)
+	return books.LetterPagesFrom(ctx, q, 1, g.Last, func(page []*settle.Letter) error {
+		seen := len(page)
+		return visit(g.filter(page), seen)
 	})
 }
 
@@ -43,20 +42,19 @@ func (g Group) filter(page []*settle.Letter) []*settle.Letter {
 }
 
 // walkChosen visits the letters that were chosen one by one.
-func (g Group) walkChosen(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int, unreadable []error) error) error {
+func (g Group) walkChosen(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int) error) error {
 	for _, seq := range slices.Sorted(slices.Values(g.Seqs)) {
 		var page []*settle.Letter
-		var bad []error
 		if seq <= g.Last {
-			err := books.LetterPagesFrom(ctx, q, seq, seq, func(p []*settle.Letter, unreadable []error) error {
-				page, bad = append(page, p...), append(bad, unreadable...)
-				return nil
-			})
+			l, err := books.LetterAt(ctx, q, seq)
 			if err != nil {
 				return err
 			}
+			if l != nil {
+				page = append(page, l)
+			}
 		}
-		if err := visit(g.filter(page), 1, bad); err != nil {
+		if err := visit(g.filter(page), 1); err != nil {
 			return err
 		}
 	}

@@ -40,8 +40,6 @@ type Options struct {
 	// Did is called for each letter with which the deed was done; nil = nobody wants to
 	// know. Calls come from several goroutines.
 	Did func(*settle.Letter)
-	// Unreadable is called for each letter that this version cannot read.
-	Unreadable func(error)
 }
 
 // Tally counts the letters of a group by fate.
@@ -49,8 +47,6 @@ type Tally struct {
 	Fates map[Fate]int
 	// Errors are the first errors, by order number. Fates counts all as Unsettled.
 	Errors []string
-	// Unreadable is the number of letters that this version cannot read.
-	Unreadable int
 	// Seen counts the letters that were looked at, also those of other groups.
 	Seen uint64
 }
@@ -90,8 +86,8 @@ func (t Tally) Result(ctx context.Context, d Deed, err error) journal.Result {
 		r.End, r.Error = journal.Stopped, "stopped in the middle"
 	case err != nil:
 		r.End, r.Error = journal.Failed, err.Error()
-	case t.Stayed(d)+t.Unreadable > 0:
-		r.End, r.Error = journal.Partial, fmt.Sprintf("%d dead letters stayed", t.Stayed(d)+t.Unreadable)
+	case t.Stayed(d) > 0:
+		r.End, r.Error = journal.Partial, fmt.Sprintf("%d dead letters stayed", t.Stayed(d))
 	}
 	return r
 }
@@ -131,15 +127,7 @@ func newRun(d Deed, o Options) *run {
 }
 
 func (r *run) walk(ctx context.Context, q *queue.Queue, g Group, visit func(context.Context, []*settle.Letter) error) (Tally, error) {
-	err := g.Walk(ctx, q, func(page []*settle.Letter, seen int, bad []error) error {
-		for _, err := range bad {
-			if r.o.Unreadable != nil {
-				r.o.Unreadable(err)
-			}
-		}
-		r.mu.Lock()
-		r.tally.Unreadable += len(bad)
-		r.mu.Unlock()
+	err := g.Walk(ctx, q, func(page []*settle.Letter, seen int) error {
 		var enough error
 		if r.o.Limit > 0 && len(page) >= r.left {
 			page, enough = page[:r.left], errEnough

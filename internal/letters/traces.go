@@ -71,8 +71,8 @@ func traces(f *books.Found) (all []trace) {
 	if f.Intent != nil {
 		replayed(f.Intent.ID, f.Intent.StoredAt)
 	}
-	if f.Letter != nil {
-		replayed(f.Letter.IntentID, f.Letter.EnqueuedAt)
+	for _, l := range f.Letters {
+		replayed(l.IntentID, l.EnqueuedAt)
 	}
 	if r := f.Record; r != nil {
 		replayed(r.IntentID, r.EnqueuedAt)

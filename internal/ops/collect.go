@@ -58,7 +58,7 @@ func newCollector(o Options) *collector {
 
 		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
 		oldest:   desc("oldest_due_timestamp_seconds", "Since when the oldest order without an outcome may be sent: it was stored then, or the time that its producer gave it came; in seconds since 1970 by the broker's clock; none where nothing may be sent yet."+fleetWide),
-		deadMail: desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
+		deadMail: desc("dead_letters", "Dead letters; for up to an hour also such as no result names."+fleetWide),
 
 		held:        desc("waiting_room_orders", "Orders in the waiting room: for their turn, for their time, or paused."+fleetWide),
 		lane:        desc("lane_orders", "Orders that wait for their turn, by lane of the waiting room, without those of paused imports."+fleetWide, "lane"),

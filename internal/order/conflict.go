@@ -1,9 +1,15 @@
 package order
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// maxConflicts is the most conflicts that a record keeps.
-const maxConflicts = 10
+// maxConflicts is the most conflicts that a record keeps of which nobody waits for the letter, and mostLetters of all.
+const (
+	maxConflicts = 10
+	mostLetters  = 100
+)
 
 // Conflict is an intent that was not sent, because its order_no belongs to an intent with
 // another body, which exists or may exist. The record that lists it is about that body.
@@ -21,6 +27,10 @@ type Conflict struct {
 	// withdrawn there and never reached the intents stream.
 	Waited   bool `json:"waited,omitempty"`
 	Unqueued bool `json:"unqueued,omitempty"`
+	// Letter is the sequence of the intent's dead letter, which holds its body; 0 = it has
+	// none, or none yet. Dropped says that a person dropped it.
+	Letter  uint64 `json:"letter,omitempty"`
+	Dropped bool   `json:"dropped,omitempty"`
 }
 
 // ConflictOf returns the entry of an intent in Conflicts if the order exists, or nil. With any
@@ -64,11 +74,11 @@ func (r *Record) Listed(intentID string) *Conflict {
 }
 
 // Refuse adds the intent of other to the conflicts of r, unless it has the same
-// body. The oldest conflicts are dropped.
+// body.
 func (r *Record) Refuse(other *Record) {
-	r.Conflicts = joinConflicts(r.BodyHash, r.Conflicts, []Conflict{{
+	r.Conflicts = r.joinConflicts(r.Conflicts, []Conflict{{
 		IntentID: other.IntentID, BodyHash: other.BodyHash, Position: other.Position,
-		Batch: other.Batch, Source: other.Source, RefusedAt: other.SettledAt, Waited: other.Waited, Unqueued: other.Unqueued,
+		Batch: other.Batch, Source: other.Source, RefusedAt: other.SettledAt, Waited: other.Waited, Unqueued: other.Unqueued, Letter: other.Letter, Dropped: other.Dropped,
 	}})
 }
 
@@ -88,16 +98,16 @@ func (r *Record) confirmLast(cur *Record, present int64) {
 	}
 }
 
-// joinConflicts merges the conflicts of two records of one order_no. bodyHash is
-// the body that the merged record is about. An intent with that body is no
-// conflict.
-func joinConflicts(bodyHash string, earlier, later []Conflict) []Conflict {
+// joinConflicts merges the conflicts of two records of one order_no, which r replaces. An intent with
+// r's body is no conflict any more once that body has an outcome: a replay that is under way, or was
+// cancelled, leaves it as it was.
+func (r *Record) joinConflicts(earlier, later []Conflict) []Conflict {
 	if len(earlier)+len(later) == 0 {
 		return nil
 	}
 	var out []Conflict
 	add := func(c Conflict) {
-		if c.BodyHash == "" || c.BodyHash != bodyHash {
+		if c.BodyHash == "" || c.BodyHash != r.BodyHash || !r.decides() {
 			out = append(out, c)
 		}
 	}
@@ -110,5 +120,12 @@ func joinConflicts(bodyHash string, earlier, later []Conflict) []Conflict {
 	for _, c := range later {
 		add(c)
 	}
-	return out[max(0, len(out)-maxConflicts):]
+	for len(out) > maxConflicts { // first those that nobody waits for
+		i := slices.IndexFunc(out, func(c Conflict) bool { return c.Dropped || c.Unqueued })
+		if i < 0 && len(out) <= mostLetters {
+			break
+		}
+		out = slices.Delete(out, max(i, 0), max(i, 0)+1)
+	}
+	return out
 }

@@ -115,10 +115,10 @@ func TestR3AnOpenNoteOfAnotherBodyStaysInDoubt(t *testing.T) {
 
 func TestConflictsAreBounded(t *testing.T) {
 	r := Merge(nil, ended("i0", "aa", 0, OutcomeAccepted))
-	for i := 1; i <= 2*maxConflicts; i++ {
+	for i := 1; i <= 2*mostLetters; i++ {
 		r = Merge(r, ended(fmt.Sprintf("i%d", i), "", i, OutcomeInvalid))
 	}
-	require.Len(t, r.Conflicts, maxConflicts)
-	require.NotNil(t, r.ConflictOf("i20"))
-	require.Equal(t, 2*maxConflicts+1, r.Settled)
+	require.Len(t, r.Conflicts, mostLetters)
+	require.NotNil(t, r.ConflictOf(fmt.Sprint("i", 2*mostLetters)))
+	require.Equal(t, 2*mostLetters+1, r.Settled)
 }

@@ -12,9 +12,9 @@
 //	report.go    what a submission told, with recalled.go: an answer whose refusal was
 //	             called back
 //	decide.go    from a report to an outcome
-//	record.go    the last word on an order_no, with encode.go, moved.go, person.go and
-//	             conflict.go: what it keeps of moves, of people and of conflicts;
-//	             position.go: which stored copy of an intent it is about
+//	record.go    the last word on an order_no, with encode.go, moved.go, person.go,
+//	             conflict.go and letter.go: what it keeps of moves, of people, of conflicts and
+//	             of dead letters; position.go: which stored copy of an intent it is about
 //	merge.go     which of two records wins (R1)
 //	admit.go     an intent and the last record of its order_no (R6)
 //	submission.go  one order in a worker's hands

@@ -46,6 +46,7 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.text("by", r.By, false)
 	e.flag("allowed", r.Allowed, false)
 	e.text("allowed_for", r.AllowedFor, false)
+	e.number("letter", int64(r.Letter), false)
 	e.flag("dropped", r.Dropped, false)
 	if len(r.Conflicts) > 0 {
 		e.list("conflicts", r.Conflicts)

@@ -28,8 +28,8 @@ func TestAppendJSONIsEncodingJSON(t *testing.T) {
 		fill(t, reflect.ValueOf(r).Elem())
 		if rapid.Bool().Draw(t, "person") {
 			r.Interventions = []Intervention{{By: "anna", At: time.Unix(1, 0).UTC()}}
-			r.Earlier = []Earlier{{IntentID: "g-0", Outcome: "rejected", At: time.Unix(4, 0).UTC()}}
-			r.Conflicts = []Conflict{{IntentID: "g-2", Position: storedAt(time.Unix(2, 0).UTC())}}
+			r.Earlier = []Earlier{{IntentID: "g-0", Outcome: "rejected", At: time.Unix(4, 0).UTC(), Letter: 5}}
+			r.Conflicts = []Conflict{{IntentID: "g-2", Position: storedAt(time.Unix(2, 0).UTC()), Letter: 7, Dropped: true}}
 			r.Recalled = Recalled{At: time.Unix(3, 0).UTC(), Status: 200, Answer: `{"code":0}`, Rule: 2, Only: true}
 		}
 		want, err := json.Marshal(r)

@@ -19,7 +19,7 @@ func Merge(cur, mine *Record) *Record {
 	next := mergeWords(cur, mine)
 	if next != nil && cur != nil {
 		next.Interventions, next.Earlier = cur.Interventions, cur.earlier(next)
-		next.Conflicts = joinConflicts(next.BodyHash, cur.Conflicts, next.Conflicts)
+		next.Conflicts = next.joinConflicts(cur.Conflicts, next.Conflicts)
 		next.confirmLast(cur, mine.Birth)
 		next.Moved = movedBefore(cur, next)
 	}
@@ -88,6 +88,9 @@ func mergeSame(cur *Record, out Record) *Record {
 		if cur.After(out.Position, out.Birth) {
 			out.Position = cur.Position
 		}
+		if out.Letter == 0 && out.NeedsLetter() {
+			out.Letter = cur.Letter
+		}
 		return &out
 	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !cur.follows(&out, out.Birth): // its worker knows better
 		doubtful := *cur
@@ -95,6 +98,7 @@ func mergeSame(cur *Record, out Record) *Record {
 		doubtful.TakeBack()
 		doubtful.corrects(cur)
 		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
+		doubtful.Letter = out.Letter
 		return &doubtful
 	case outRank > rankNote && out.After(cur.Position, out.Birth) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it
@@ -149,7 +153,7 @@ func mergeRefused(cur, mine *Record) *Record {
 	}
 	again.Position = mine.Position
 	kept := *cur
-	kept.Conflicts = joinConflicts(cur.BodyHash, cur.Conflicts, []Conflict{again})
+	kept.Conflicts = kept.joinConflicts(cur.Conflicts, []Conflict{again})
 	kept.WriteID, kept.Settled = mine.WriteID, cur.Settled+1
 	return &kept
 }
@@ -172,18 +176,18 @@ func mergeOlder(cur, mine *Record) *Record {
 	}
 	raised.SetOutcome(OutcomeAccepted)
 	raised.corrects(cur)
-	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped = false, "", false, "", false, false
+	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped, raised.Letter = false, "", false, "", false, false, 0
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
 	raised.Reason, raised.Error = ReasonEarlier, ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
 	if cur.BodyHash != mine.BodyHash {
 		refused := *cur
-		refused.SettledAt = mine.SettledAt
+		refused.SettledAt, refused.Dropped = mine.SettledAt, cur.Dropped || cur.By != ""
 		raised.Refuse(&refused)
 		raised.IntentID, raised.Position, raised.Batch, raised.Source = mine.IntentID, mine.Position, mine.Batch, mine.Source
 		raised.Waited, raised.Unqueued = mine.Waited, mine.Unqueued
 	}
-	raised.Conflicts = joinConflicts(raised.BodyHash, raised.Conflicts, mine.Conflicts)
+	raised.Conflicts = raised.joinConflicts(raised.Conflicts, mine.Conflicts)
 	return &raised
 }
 

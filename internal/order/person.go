@@ -27,7 +27,8 @@ func (r *Record) SettledBy(person string, as Outcome, at time.Time) {
 	before := *r
 	r.SetOutcome(as)
 	r.corrects(&before)
-	r.Unsure, r.Allowed, r.AllowedFor, r.Dropped = false, false, "", false
+	r.Unsure, r.Allowed, r.AllowedFor, r.Dropped, r.Letter = false, false, "", false, 0
+	r.Earlier, r.Conflicts = withoutLetters(r.Earlier), r.joinConflicts(r.Conflicts, nil)
 	r.By, r.SettledAt = person, at
 	r.Reason = "settled by a person"
 }

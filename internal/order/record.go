@@ -171,6 +171,9 @@ type Record struct {
 	Allowed bool `json:"allowed,omitempty"`
 	// AllowedFor names the one intent that the permission covers; empty = any.
 	AllowedFor string `json:"allowed_for,omitempty"`
+	// Letter is the sequence of the intent's dead letter, which holds its body; 0 = it has
+	// none, or none yet (R4).
+	Letter uint64 `json:"letter,omitempty"`
 	// Dropped says that a person dropped the dead letter of this outcome.
 	Dropped bool `json:"dropped,omitempty"`
 	// Conflicts lists the intents that were not sent, or that the API refused, because
@@ -192,6 +195,9 @@ type Earlier struct {
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
 	Attempts int       `json:"attempts"`
+	// Letter is the sequence of its dead letter, until a later intent has an outcome other
+	// than cancelled; 0 = it has none.
+	Letter uint64 `json:"letter,omitempty"`
 }
 
 // maxEarlier bounds Record.Earlier.
@@ -199,11 +205,21 @@ const maxEarlier = 10
 
 // earlier returns Earlier of the record that replaces r.
 func (r *Record) earlier(next *Record) []Earlier {
-	if r.IntentID == next.IntentID || r.Outcome() == OutcomeNone || r.Outcome() == OutcomeAccepted {
-		return r.Earlier
+	list := r.Earlier
+	if r.IntentID != next.IntentID && r.Outcome() != OutcomeNone && r.Outcome() != OutcomeAccepted {
+		list = append([]Earlier{{r.IntentID, r.Batch, r.Word, r.Reason, r.SettledAt, r.Attempts, r.Letter}}, list...)
 	}
-	list := append([]Earlier{{r.IntentID, r.Batch, r.Word, r.Reason, r.SettledAt, r.Attempts}}, r.Earlier...)
-	return list[:min(len(list), maxEarlier)]
+	if next.decides() {
+		return withoutLetters(list)
+	}
+	for len(list) > maxEarlier { // the oldest without a letter
+		i := len(list) - 1
+		if list[i].Letter != 0 {
+			i--
+		}
+		list = slices.Delete(slices.Clone(list), i, i+1)
+	}
+	return list
 }
 
 // EndedBefore reports whether the record replaced an outcome of this intent, as far as it remembers.

@@ -152,9 +152,6 @@ func (c Config) names() names {
 	}
 }
 
-// tailSubject returns the subject of a letter's tail.
-func (n *names) tailSubject(token, hash string) string { return n.deadPre + token + ".tail." + hash }
-
 const (
 	// bucketPrefix begins the name of the stream that stores a key-value bucket.
 	bucketPrefix = "KV_"

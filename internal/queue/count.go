@@ -20,8 +20,7 @@ type Counts struct {
 	Pending uint64 `json:"pending"`
 	// Results counts the records that are kept, notes included.
 	Results uint64 `json:"results"`
-	// Letters counts dead letters. A letter whose body is stored in two
-	// messages counts once.
+	// Letters counts dead letters, for up to an hour also such as no record names.
 	Letters uint64 `json:"dead_letters"`
 	// Waiting counts the intents in the waiting room.
 	Waiting uint64 `json:"waiting"`
@@ -36,7 +35,6 @@ type Census struct {
 	conn     *Conn
 	reader   *reader
 	topology *Topology
-	tails    tailCount
 	due      dueLook
 }
 
@@ -64,21 +62,15 @@ func (cs *Census) count(ctx context.Context) (Counts, error) {
 		}
 		state := stream.CachedInfo().State
 		*s.size = state.Msgs
-		switch s.name {
-		case cs.conn.n.intents:
-			c.LastIntent = state.LastSeq
-			if c.Pending, err = cs.pending(ctx, state); err != nil {
-				return c, err
-			}
-			if c.Pending > 0 {
-				c.Oldest = state.FirstTime
-			}
-		case cs.conn.n.dead:
-			tails, err := cs.tails.count(ctx, stream, cs.conn.n.tailSubject("*", "*"))
-			if err != nil {
-				return c, fmt.Errorf("stream %s: %w", s.name, err)
-			}
-			c.Letters -= min(c.Letters, tails)
+		if s.name != cs.conn.n.intents {
+			continue
+		}
+		c.LastIntent = state.LastSeq
+		if c.Pending, err = cs.pending(ctx, state); err != nil {
+			return c, err
+		}
+		if c.Pending > 0 {
+			c.Oldest = state.FirstTime
 		}
 	}
 	return c, nil
@@ -129,35 +121,6 @@ func (cs *Census) Deliveries(ctx context.Context) (Deliveries, error) {
 	}
 	info := consumer.CachedInfo()
 	return Deliveries{Undelivered: info.NumPending, Last: info.Delivered.Stream, AckWait: info.Config.AckWait}, nil
-}
-
-// The broker finds the tails of letters by looking at every subject. That costs it
-// about a millisecond for 10,000 subjects. A million would cost too much for every
-// poll of every worker.
-const (
-	tailsOften = 10_000      // up to this many messages, every call counts the tails
-	tailsEvery = time.Minute // beyond that, a count may be this old
-)
-
-// tailCount counts the letters that have a tail in a second message.
-type tailCount struct {
-	mu sync.Mutex
-	n  uint64
-	at time.Time
-}
-
-func (t *tailCount) count(ctx context.Context, stream jetstream.Stream, subjects string) (uint64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if stream.CachedInfo().State.Msgs > tailsOften && time.Since(t.at) < tailsEvery {
-		return t.n, nil
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subjects))
-	if err != nil {
-		return 0, err
-	}
-	t.n, t.at = uint64(len(info.State.Subjects)), time.Now()
-	return t.n, nil
 }
 
 // A look at the queue reads what producers stored with times that have not come, up to the

@@ -222,7 +222,7 @@ func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
 // replay must see what it repeats and an audit what the letter is about.
 func mayForget(r *order.Record) bool {
 	o := r.Outcome()
-	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
+	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter() && len(r.Letters()) == 0
 }
 
 // DecodeRecord reads a message of the results stream. Error:

@@ -29,6 +29,38 @@ func TestOutcomesAreForgottenAndDoubtsAreNot(t *testing.T) {
 	}
 }
 
+// Nor is a record forgotten that names the letter of another intent.
+func TestARecordThatNamesALetterIsNotForgotten(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	settled := func(in settle.Intent, v order.Verdict) {
+		publish(t, q, in)
+		d := pull(t, q, 1)[0]
+		if d.Work == settle.WorkConflict {
+			_, err := q.Worker.Refuse(t.Context(), d)
+			require.NoError(t, err)
+		} else {
+			settleAs(t, q, d, report(v, d.History))
+		}
+		requireDrained(t, q)
+	}
+	settled(intent("A-1", "i1"), order.Accepted)
+	settled(settle.Intent{OrderNo: "A-1", ID: "i2", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`)}, order.Accepted)
+	settled(intent("A-2", "i3"), order.Rejected)
+	entry, err := q.Ledger.Lookup(t.Context(), "A-2")
+	require.NoError(t, err)
+	withdrawn := *entry.Record
+	withdrawn.IntentID, withdrawn.Unqueued, withdrawn.By, withdrawn.Letter = "i4", true, "anna", 0
+	withdrawn.SetOutcome(order.OutcomeCancelled)
+	_, err = q.store.PutRecord(t.Context(), "A-2", order.Merge(entry.Record, &withdrawn), entry.Seq)
+	require.NoError(t, err)
+	for _, no := range []string{"A-1", "A-2"} {
+		require.False(t, mayForget(lookup(t, q, no)), no)
+		_, err = q.Operator.Drop(t.Context(), letterOf(t, q, no), settle.Person{Name: "anna"})
+		require.NoError(t, err)
+		require.True(t, mayForget(lookup(t, q, no)), no)
+	}
+}
+
 // A response of the largest size that the operator may configure must not make
 // a result that the broker always refuses.
 func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {

@@ -2,8 +2,10 @@ package queue
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -35,41 +37,50 @@ func TestIntakeRefusesWhatNoLetterCouldHold(t *testing.T) {
 	require.Equal(t, settle.Stored, results[1].Status)
 }
 
-// R4: another program publishes a body that leaves no room for a letter's
-// header, with headers that JSON text cannot carry.
+// R4: another program publishes a body that leaves little room for a letter's header, with headers that JSON text
+// cannot carry.
 func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	q := openSmall(t)
-	msg := nats.NewMsg(q.Conn.n.newPre + "A-1")
-	msg.Data = bytes.Repeat([]byte{0xff, 0, '\n', '"'}, (1<<20-512)/4)
-	msg.Header = nats.Header{
-		settle.HeaderIntentID: {"i1"}, "X-Latin": {"caf\xe9", "plain"}, "X-Quote": {`"\u0000`}, "traceparent": {"00-1"}, settle.HeaderBatch: {"b"},
+	headers := nats.Header{
+		"X-Latin": {"caf\xe9", "plain"}, "X-Quote": {`"\u0000`}, "traceparent": {"00-1"}, settle.HeaderBatch: {"b"},
 	}
-	_, err := q.Conn.js.PublishMsg(t.Context(), msg)
-	require.NoError(t, err)
-	d := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkInvalid, d.Work)
-	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
-	requireDrained(t, q)
+	for no, size := range map[string]int{"A-1": 900_000, "A-2": 1<<20 - 2000, "A-3": 1<<20 - 512, "A-4": 1 << 20} {
+		t.Run(no, func(t *testing.T) {
+			msg := &nats.Msg{Subject: q.Conn.n.newPre + no, Header: maps.Clone(headers), Data: bytes.Repeat([]byte{0xff, 0, '\n', '"'}, size/4)}
+			msg.Header.Set(settle.HeaderIntentID, "i:"+no)
+			batch := "b"
+			if size == 1<<20 {
+				msg.Header, batch = nil, ""
+			}
+			_, err := q.Conn.js.PublishMsg(t.Context(), msg)
+			require.NoError(t, err)
+			d := pull(t, q, 1)[0]
+			require.Equal(t, settle.WorkInvalid, d.Work)
+			settleAs(t, q, d, order.Report{End: order.EndInvalid, Reason: "cannot be sent", Error: d.Invalid.Error()})
+			requireDrained(t, q)
 
-	l := letterOf(t, q, "A-1")
-	require.Equal(t, order.OutcomeInvalid, l.Outcome)
-	require.True(t, bytes.Equal(msg.Data, l.Body), "%d bytes of %d", len(l.Body), len(msg.Data))
-	require.Equal(t, map[string][]string(msg.Header), l.Headers)
-	require.Equal(t, msg.Subject, l.Subject)
-	require.Len(t, everyMessage(t, q.Letters()), 1, "the second part is none of its own")
-	c, err := q.Census.Count(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, c.Letters, "nor does it count as one")
-
-	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", l))
-	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", l), "gone already: not an error")
-	info, err := q.Conn.js.Stream(t.Context(), q.Conn.n.dead)
-	require.NoError(t, err)
-	require.Zero(t, info.CachedInfo().State.Msgs, "with all its parts")
+			l, rec := letterOf(t, q, no), lookup(t, q, no)
+			require.True(t, bytes.Equal(msg.Data, l.Body), "%d bytes of %d", len(l.Body), len(msg.Data))
+			require.Equal(t, []string{no, d.Intent.ID, batch, "cannot be sent"}, []string{l.OrderNo, l.IntentID, l.Batch, l.Reason}, "the record says it, if the header does not")
+			require.Equal(t, order.OutcomeInvalid, l.Outcome)
+			require.True(t, rec.Position.Same(l.Position))
+			if size == 900_000 {
+				require.Equal(t, map[string][]string(msg.Header), l.Headers)
+				require.Equal(t, msg.Subject, l.Subject)
+			}
+			c, err := q.Census.Count(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 1, c.Letters)
+			_, err = q.Operator.Drop(t.Context(), l, settle.Person{Name: "anna"})
+			require.NoError(t, err)
+			c, err = q.Census.Count(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, c.Letters)
+		})
+	}
 }
 
-// The header of a letter fits, whatever the order, the API or the producer puts
-// into it.
+// The header of a letter fits, whatever the order, the API or the producer puts into it, and whatever room there is.
 func TestALettersHeaderAlwaysFits(t *testing.T) {
 	huge := strings.Repeat("\x01", 30_000) // six bytes each in JSON
 	l := &settle.Letter{OrderNo: huge, Outcome: order.OutcomeRejected, Reason: huge, Error: huge, Response: huge, Subject: huge + "\xff",
@@ -77,15 +88,67 @@ func TestALettersHeaderAlwaysFits(t *testing.T) {
 	for range 50 {
 		l.Trail = append(l.Trail, order.Attempt{Reason: strings.Repeat("é", 5000)})
 	}
-	for range 10 {
-		l.Earlier = append(l.Earlier, settle.Earlier{IntentID: "i0", Reason: huge})
+	for _, most := range []int{settle.LetterReserve, 60_000, 30_000, 20_000, 1000, 100, 1, 0, -1, -5000} {
+		text := letterHeader(l, most)
+		require.LessOrEqual(t, len(text), max(most, 0))
+		require.Equal(t, most >= 30_000, text != "", "%d bytes", most)
+		require.NotContains(t, text, "\n")
+		if text != "" {
+			require.Contains(t, text, `"intent_id":"i1"`)
+		}
 	}
-	text, err := letterHeader(l)
-	require.NoError(t, err)
-	require.LessOrEqual(t, len(text), settle.LetterReserve-4096)
-	require.Contains(t, text, `"intent_id":"i1"`)
 	require.NotNil(t, l.Headers, "the letter itself is not cut")
-	require.NotContains(t, text, "\n")
+	l.FiledAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.Empty(t, letterHeader(l, settle.LetterReserve), "JSON has no such time")
+}
+
+// A letter whose header nobody can read is about what its record says.
+func TestALetterWithAHeaderOfAnotherProgram(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i1", Batch: "b1", Source: "march.csv:7"})
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	for _, header := range []string{"", "{", `{"outcome":"of a newer version"}`, `{"seq":"x"}`, "null", "[]"} {
+		msg := nats.NewMsg(q.Conn.n.deadPre + "A-1")
+		msg.Data = []byte("what was sent")
+		msg.Header.Set(headerLetter, header)
+		ack, err := q.Conn.js.PublishMsg(t.Context(), msg)
+		require.NoError(t, err)
+		entry, err := q.Ledger.Lookup(t.Context(), "A-1")
+		require.NoError(t, err)
+		_, err = q.store.PutRecord(t.Context(), "A-1", entry.Record.WithLetter("i1", ack.Sequence), entry.Seq)
+		require.NoError(t, err)
+		l := letterOf(t, q, "A-1")
+		require.Equal(t, []string{"A-1", "i1", "b1", "march.csv:7", "what was sent"}, []string{l.OrderNo, l.IntentID, l.Batch, l.Source, string(l.Body)})
+		require.Equal(t, order.OutcomeRejected, l.Outcome)
+	}
+}
+
+// R4: a dead-letter stream that was made again gives sequences again. A record may name one that belongs to another order now.
+func TestR4ALetterOfAnotherOrderIsNeitherShownNorRemoved(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	reject := func(no string) {
+		publish(t, q, intent(no, "i:"+no))
+		d := pull(t, q, 1)[0]
+		settleAs(t, q, d, report(order.Rejected, d.History))
+		requireDrained(t, q)
+	}
+	reject("A-1")
+	require.NoError(t, q.Conn.js.DeleteStream(t.Context(), q.Conn.n.dead))
+	_, err := q.Topology.MakeLost(t.Context())
+	require.NoError(t, err)
+	reject("B-1")
+	require.EqualValues(t, 1, lookup(t, q, "A-1").Letter)
+	require.EqualValues(t, 1, lookup(t, q, "B-1").Letter)
+	require.Nil(t, letterOf(t, q, "A-1"))
+	publish(t, q, intent("A-1", "i2"))
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+	require.Empty(t, lookup(t, q, "A-1").Letters())
+	require.Equal(t, "i:B-1", letterOf(t, q, "B-1").IntentID)
 }
 
 // R4: a record about a subject that no order_no encodes to, wildcards included,
@@ -101,12 +164,12 @@ func TestR4AForeignSubjectIsFiledUnderAHash(t *testing.T) {
 		require.Equal(t, settle.WorkInvalid, d.Work)
 		settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
 		requireDrained(t, q)
-		l, err := q.store.Letter(t.Context(), settle.FileToken(token))
-		require.NoError(t, err)
-		require.Equal(t, msg.Subject, l.Subject)
 		require.Len(t, everyMessage(t, q.Results()), i+1)
 		entry, err := q.store.Record(t.Context(), settle.FileToken(token))
 		require.NoError(t, err)
+		l, err := q.store.Letter(t.Context(), settle.FileToken(token), entry.Record.Letter)
+		require.NoError(t, err)
+		require.Equal(t, msg.Subject, l.Subject)
 		require.Equal(t, order.OutcomeInvalid, entry.Record.Outcome())
 	}
 }

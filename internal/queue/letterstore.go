@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,81 +16,54 @@ import (
 	"orderpost/internal/settle"
 )
 
-// PutLetter stores the letter. It first stores the tail of a body that does not
-// fit into one message, under the hash of its bytes. So the tail can be written
-// twice and never be taken for another letter's.
-func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *settle.Letter) error {
-	q := s.q
-	var expect uint64
-	if replaces != nil {
-		expect = replaces.Seq
-	}
-	head := l.Body
-	if limit := max(0, q.Conn.nc.MaxPayload()-settle.LetterReserve); int64(len(head)) > limit {
-		rest := head[limit:]
-		head = head[:limit]
-		l.Tail = tailHash(rest)
-		tail := nats.NewMsg(q.Conn.n.tailSubject(token, l.Tail))
-		tail.Data = rest
-		if err := q.putTail(ctx, tail); err != nil {
-			return writeError(err)
+// PutLetter implements settle.Store. An intent that another program published may leave less room in its message than
+// a letter's header takes, or none. Then the header is cut: the body alone must be kept.
+func (s jetStore) PutLetter(ctx context.Context, token string, l *settle.Letter) (uint64, error) {
+	msg := nats.NewMsg(s.q.Conn.n.deadPre + token)
+	msg.Data = l.Body
+	room := s.q.Conn.nc.MaxPayload() - int64(len(l.Body)) - headersLine
+	particulars := letterHeader(l, int(min(room, settle.LetterReserve-headersLine)))
+	if particulars == "" { // the writer's own headers may have no room either
+		ctx, cancel := s.q.Conn.link.bound(ctx)
+		defer cancel()
+		ack, err := s.q.Conn.js.PublishMsg(ctx, msg)
+		if err != nil {
+			return 0, writeError(err)
 		}
+		return ack.Sequence, nil
 	}
-	particulars, err := letterHeader(l)
-	if err != nil {
-		return err
-	}
-	msg := nats.NewMsg(q.Conn.n.deadPre + token)
-	msg.Data = head
 	msg.Header.Set(headerLetter, particulars)
 	msg.Header.Set(settle.HeaderOutcome, l.Outcome.String())
-	if _, err = q.letters.put(ctx, msg, expect); err == nil && replaces != nil && replaces.Tail != "" && replaces.Tail != l.Tail {
-		err = q.purgeTail(ctx, token, replaces)
-	}
-	return err
+	return s.q.letters.add(ctx, msg)
 }
 
-// putTail stores a tail.
-func (q *Queue) putTail(ctx context.Context, tail *nats.Msg) error {
-	ctx, cancel := q.Conn.link.bound(ctx)
-	defer cancel()
-	_, err := q.Conn.js.PublishMsg(ctx, tail)
-	return err
-}
+// headersLine is more than what a letter's header section takes besides the particulars, in bytes.
+const headersLine = 256
 
-// tailHash returns the hash that names a tail.
-func tailHash(rest []byte) string {
-	sum := sha256.Sum256(rest)
-	return hex.EncodeToString(sum[:])
-}
-
-// letterHeader returns the letter as one header value. If it exceeds its
-// reserve, letterHeader drops in this order: the ends of long texts, the
-// earlier letters, the attempts, and the intent's headers.
-func letterHeader(l *settle.Letter) (string, error) {
+// letterHeader returns the letter as one header value of at most so many bytes. If it exceeds them,
+// letterHeader drops in this order: the ends of long texts, the attempts, and the intent's headers. It returns ""
+// if there is no room at all: the record then says what the letter is about.
+func letterHeader(l *settle.Letter, most int) string {
 	fit := *l
 	packLetter(&fit)
 	for limit := 4096; ; {
 		data, err := json.Marshal(&fit)
-		if err != nil {
-			return "", fmt.Errorf("dead letter of %s: %w", l.OrderNo, err)
-		}
 		switch {
-		case len(data) <= settle.LetterReserve-4096:
-			return string(data), nil
+		case err != nil: // a time beyond the year 9999
+			return ""
+		case len(data) <= most:
+			return string(data)
 		case len(fit.Response) > limit || len(fit.Error) > limit || len(fit.Reason) > limit:
 			fit.Response, fit.Error, fit.Reason = order.Truncate(fit.Response, limit), order.Truncate(fit.Error, limit), order.Truncate(fit.Reason, limit)
-		case len(fit.Earlier) > 0:
-			fit.Earlier = fit.Earlier[:len(fit.Earlier)-1]
 		case len(fit.Trail) > 1:
 			fit.Trail = fit.Trail[len(fit.Trail)/2:]
-		case len(fit.Headers) > 0:
+		case len(fit.Headers)+len(fit.RawHeaders) > 0:
 			fit.Headers, fit.RawHeaders = nil, nil
 		case limit > 1:
 			limit /= 2
 			fit.OrderNo, fit.Subject, fit.RawSubject = order.Truncate(fit.OrderNo, limit), order.Truncate(fit.Subject, limit), nil
 		default:
-			return "", fmt.Errorf("dead letter of %s: its particulars have %d bytes", order.Truncate(l.OrderNo, 256), len(data))
+			return ""
 		}
 	}
 }
@@ -127,69 +98,58 @@ func unpackLetter(l *settle.Letter) {
 	l.RawSubject, l.RawHeaders = nil, nil
 }
 
-func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, error) {
-	q := s.q
-	raw, err := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.deadPre+token)
-	if err != nil || raw == nil {
+// Letter implements settle.Store. "No message found" may be wrong (R2): then the letter is stored once more.
+func (s jetStore) Letter(ctx context.Context, token string, seq uint64) (*settle.Letter, error) {
+	raw, err := s.q.reader.msgAt(ctx, s.q.Conn.n.dead, seq)
+	if err != nil || raw == nil || raw.Subject != s.q.Conn.n.deadPre+token {
 		return nil, err
 	}
-	l, err := DecodeLetter(raw)
-	if err != nil || l.Tail == "" {
-		return l, err
-	}
-	tail, err := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.tailSubject(token, l.Tail))
-	if err != nil {
-		return nil, err
-	}
-	if tail == nil || tailHash(tail.Data) != l.Tail {
-		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: the tail of its body is missing", settle.ErrNotALetter, raw.Seq)
-	}
-	l.Body = append(l.Body, tail.Data...)
-	return l, nil
+	return s.q.Letters().Letter(raw), nil
 }
 
-// DecodeLetter reads a message of the dead-letter stream, without the tail of a
-// body that is stored in two messages. Error: settle.ErrNotALetter.
-func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
+// Letter reads a message of the dead-letter stream. Of a header that was cut, or that another program wrote, it
+// takes nothing: the record says what the letter is about.
+func (s Stream) Letter(raw *settle.Message) *settle.Letter {
 	var l settle.Letter
-	if err := json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l); err != nil {
-		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: %w", settle.ErrNotALetter, raw.Seq, err)
+	if json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l) != nil {
+		l = settle.Letter{}
 	}
 	unpackLetter(&l)
-	l.Body, l.Seq = raw.Data, raw.Seq
-	return &l, nil
+	l.Body, l.Seq, l.FiledUnder = raw.Data, raw.Seq, s.Token(raw)
+	return &l
 }
 
-func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
-	q := s.q
-	if err := q.reader.deleteMsg(ctx, q.Conn.n.dead, l.Seq); err != nil {
-		// JetStream gives the same error for a message that is gone, which is fine, and
-		// for one that it cannot read. lastMsg tells the two apart.
-		last, readErr := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.deadPre+token)
-		if readErr != nil || last != nil && last.Seq == l.Seq {
+func (s jetStore) DeleteLetter(ctx context.Context, token string, seq uint64) error {
+	l, err := s.Letter(ctx, token, seq)
+	if err != nil || l == nil {
+		return err
+	}
+	if err = s.q.reader.deleteMsg(ctx, s.q.Conn.n.dead, seq); err != nil {
+		// JetStream gives the same error for a message that is gone, which is fine, and for one that it cannot remove.
+		if now, readErr := s.Letter(ctx, token, seq); readErr != nil || now != nil {
 			var refused *jetstream.APIError
 			if readErr == nil && errors.As(err, &refused) {
 				err = fmt.Errorf("%w: %w", settle.ErrRefused, err)
 			}
-			return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
+			return fmt.Errorf("dead letter %d of %s cannot be removed: %w", seq, l.OrderNo, err)
 		}
 	}
-	q.Conn.log.Debug().Str("order_no", l.OrderNo).Uint64("sequence", l.Seq).Msg("dead letter removed")
-	if l.Tail != "" {
-		return q.purgeTail(ctx, token, l)
-	}
+	s.q.Conn.log.Debug().Str("order_no", l.OrderNo).Uint64("sequence", seq).Msg("dead letter removed")
 	return nil
 }
 
-// purgeTail removes a letter's tail, which was stored before the letter. A tail that
-// was stored after it belongs to a later letter: one whose body ends with the same
-// bytes has its tail under the same subject. Nothing ever reads a tail that a crash
-// leaves behind.
-func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) error {
-	if err := q.reader.purge(ctx, q.Conn.n.dead, q.Conn.n.tailSubject(token, l.Tail), l.Seq); err != nil {
-		return fmt.Errorf("dead letter of %s: the tail of its body cannot be removed: %w", l.OrderNo, err)
+func (s jetStore) LettersFrom(ctx context.Context, seq uint64, most int) ([]settle.LetterRef, error) {
+	page, _, _, err := s.q.reader.page(ctx, s.q.Conn.n.dead, s.q.Conn.n.deadPre+"*", max(seq, 1), most)
+	refs := make([]settle.LetterRef, len(page))
+	for i, m := range page {
+		refs[i] = settle.LetterRef{Token: s.q.Letters().Token(m), Seq: m.Seq}
 	}
-	return nil
+	return refs, err
+}
+
+func (s jetStore) LastLetter(ctx context.Context) (uint64, error) {
+	state, err := s.q.Letters().State(ctx)
+	return state.LastSeq, err
 }
 
 // headerLetter is the header with the letter's fields. The payload of the

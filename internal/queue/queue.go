@@ -32,6 +32,7 @@ type Queue struct {
 	Worker   *settle.Worker
 	Claims   *settle.Claims
 	Trimmer  *settle.Trimmer
+	Sweeper  *settle.Sweeper
 	Overdue  *settle.Overdue
 	Mover    *settle.Mover
 	Operator *settle.Operator
@@ -77,7 +78,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		protocol.Patience = patience{cn}
 	}
 	p := settle.New(protocol, q.store, settle.RealTime())
-	q.Ledger, q.Producer, q.Worker, q.Claims, q.Trimmer, q.Overdue, q.Mover, q.Operator = p.Ledger, p.Producer, p.Worker, p.Claims, p.Trimmer, p.Overdue, p.Mover, p.Operator
+	q.Ledger, q.Producer, q.Worker, q.Claims, q.Trimmer, q.Sweeper, q.Overdue, q.Mover, q.Operator = p.Ledger, p.Producer, p.Worker, p.Claims, p.Trimmer, p.Sweeper, p.Overdue, p.Mover, p.Operator
 	cn.worker = q.Worker // before connect: the connection's handlers use it
 	if err := cn.connect(ctx, opts); err != nil {
 		return nil, err
@@ -134,8 +135,8 @@ func (q *Queue) Results() Stream {
 	return Stream{q.reader, q.Conn.n.results, q.Conn.n.resPre, false, "*"}
 }
 
-// Letters returns the dead-letter stream without the tails of large bodies.
-// [DecodeLetter] reads its messages.
+// Letters returns the dead-letter stream. [Stream.Letter] reads its messages. A letter counts for nothing
+// unless the record of its order names it (settle.Letter.About).
 func (q *Queue) Letters() Stream { return Stream{q.reader, q.Conn.n.dead, q.Conn.n.deadPre, true, "*"} }
 
 // Store returns the streams as the settle protocol sees them. It reads single

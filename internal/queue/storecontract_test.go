@@ -130,24 +130,41 @@ func (s unconditional) PutRecord(ctx context.Context, token string, r *order.Rec
 	return s.Store.PutRecord(ctx, token, r, e.Seq)
 }
 
-// purges removes whatever letter there is, not only the one that was meant.
-type purges struct{ settle.Store }
+// anyToken reads and removes letters by their sequences alone.
+type anyToken struct{ settle.Store }
 
-func (s purges) DeleteLetter(ctx context.Context, token string, _ *settle.Letter) error {
-	last, err := s.Letter(ctx, token)
-	if err != nil || last == nil {
+func (s anyToken) DeleteLetter(ctx context.Context, token string, seq uint64) error {
+	refs, err := s.LettersFrom(ctx, seq, 1)
+	if err != nil || len(refs) == 0 || refs[0].Seq != seq {
 		return err
 	}
-	return s.Store.DeleteLetter(ctx, token, last)
+	return s.Store.DeleteLetter(ctx, refs[0].Token, seq)
+}
+
+// oneEach keeps one letter for each token.
+type oneEach struct{ settle.Store }
+
+func (s oneEach) PutLetter(ctx context.Context, token string, l *settle.Letter) (uint64, error) {
+	refs, err := s.LettersFrom(ctx, 1, 10)
+	for _, ref := range refs {
+		if ref.Token == token {
+			err = s.DeleteLetter(ctx, token, ref.Seq)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.Store.PutLetter(ctx, token, l)
 }
 
 // TestTheContractNoticesDifferences: a store that differs from JetStream in one thing
 // breaks the promise about that thing, which JetStream keeps.
 func TestTheContractNoticesDifferences(t *testing.T) {
 	differs := map[string]func(settle.Store) settle.Store{
-		"a record is read as it was last written":      func(s settle.Store) settle.Store { return stale{s, make(map[string]settle.Entry)} },
-		"a record is written only on the expected one": func(s settle.Store) settle.Store { return unconditional{s} },
-		"a letter is removed, and no other":            func(s settle.Store) settle.Store { return purges{s} },
+		"a record is read as it was last written":         func(s settle.Store) settle.Store { return stale{s, make(map[string]settle.Entry)} },
+		"a record is written only on the expected one":    func(s settle.Store) settle.Store { return unconditional{s} },
+		"a letter is removed, and no other":               func(s settle.Store) settle.Store { return anyToken{s} },
+		"letters of one order_no stay beside one another": func(s settle.Store) settle.Store { return oneEach{s} },
 	}
 	for _, p := range storecontract.Promises() {
 		if differ := differs[p.Name]; differ != nil {

@@ -62,10 +62,6 @@ func stateOf(info *jetstream.StreamInfo) StreamState {
 // filed.
 func (s Stream) Token(m *settle.Message) string { return strings.TrimPrefix(m.Subject, s.prefix) }
 
-// IsTail reports whether a message of the dead-letter stream is not a letter, but
-// the end of a letter's large body.
-func (s Stream) IsTail(m *settle.Message) bool { return strings.Contains(s.Token(m), ".") }
-
 // ToTheEnd is the last sequence of a Walk to the end of the stream.
 const ToTheEnd = math.MaxUint64
 
@@ -139,13 +135,6 @@ func (s Stream) ended(ctx context.Context, from uint64) (bool, error) {
 	}
 	m, err := s.reader.getMsg(ctx, s.name, map[string]any{"seq": from, "next_by_subj": ">"})
 	return m == nil, err
-}
-
-// WalkAll is Walk that also passes the tails of letters, the second messages of
-// large bodies.
-func (s Stream) WalkAll(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
-	s.wildcard = ">"
-	return s.Walk(ctx, first, last, visit)
 }
 
 // Matching passes the messages up to a sequence whose subjects match a pattern

@@ -64,7 +64,8 @@ func (c Config) streams() []streamSpec {
 	results.Subjects = []string{n.resPre + "*"}
 
 	dead.Name, dead.Description = n.dead, "orderpost: dead letters"
-	dead.Subjects = []string{n.deadPre + "*", n.deadPre + "*.tail.*"}
+	dead.Subjects = []string{n.deadPre + "*"}
+	dead.MaxMsgsPerSubject = -1 // the record says which of them count (R4)
 
 	// The subjects of the waiting room name lane and import, but no order. So the broker
 	// counts what waits by lane and import without looking at messages, and a million

@@ -64,8 +64,17 @@ func makeWriter(cn *Conn, rd *reader, stream string) *writer {
 // settle.ErrStorage (wrapped), or the context's.
 func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64, error) {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
+	return w.write(ctx, msg, expect > 0)
+}
+
+// add is put without a condition. One that is not confirmed may be stored, and one that is repeated twice.
+func (w *writer) add(ctx context.Context, msg *nats.Msg) (uint64, error) {
+	return w.write(ctx, msg, false)
+}
+
+func (w *writer) write(ctx context.Context, msg *nats.Msg, replaces bool) (uint64, error) {
 	msg.Header.Set(jetstream.ExpectedStreamHeader, w.stream)
-	req := &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
+	req := &write{msg: msg, replaces: replaces, done: make(chan struct{})}
 	before := w.ends.reached()
 	select {
 	case w.queue <- req:

@@ -235,9 +235,9 @@ func TestR11AConflictThatTheAPIAcceptedIsCountedOnce(t *testing.T) {
 }
 
 // Both bodies are in doubt, and a person says that the order exists. Before she removes the
-// letter, the API's late answer says that it has the first body. The letter that alone holds
-// the correction is there again.
-func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
+// letter, the API's late answer says that it has the first body. The correction is a conflict,
+// and nobody is owed its letter: she settled it.
+func TestR4ALateAcceptanceBehindAPersonsWordOwesNoLetter(t *testing.T) {
 	s := startBroker(t)
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	doubtful(t, q)
@@ -248,39 +248,99 @@ func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
 	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforeRemoval: func() {
 		late := *first
 		late.SetOutcome(order.OutcomeAccepted)
-		late.Verdict, late.Unsure, late.WriteID = order.Accepted, false, "late"
-		_, err := q.Ledger.ExportUpdateRecord(t.Context(), letterOf(t, q, "A-1").Token(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
+		late.Verdict, late.Unsure, late.WriteID, late.Letter = order.Accepted, false, "late", 0
+		_, err := q.Ledger.ExportUpdateRecord(t.Context(), settle.FileToken("A-1"), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
 		require.NoError(t, err)
 	}})
 	_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Equal(t, first.BodyHash, lookup(t, q, "A-1").BodyHash)
 	require.NotNil(t, lookup(t, q, "A-1").ConflictOf(id))
-	l := letterOf(t, q, "A-1")
-	require.NotNil(t, l)
-	require.True(t, l.Conflict)
-	require.Equal(t, id, l.IntentID)
-	require.Equal(t, correction("").Body, l.Body)
+	requireLetters(t, q, 0)
 	requireBalanced(t, q)
 }
 
-// The same, and she has removed the letter. The correction's intent is settled and acknowledged, but
-// the worker that removes such intents did not get to it: it files the letter before it does.
-func TestR14TheLetterOfALateConflictIsFiledBeforeItsIntentLeaves(t *testing.T) {
+// A late acceptance lists an intent that is pending, with another body. Whoever comes next stores its letter: its
+// worker, whatever that one heard from the API, the worker of its next delivery, or the one that removes it.
+func TestR4TheLetterOfAPendingConflictIsStored(t *testing.T) {
+	for name, next := range map[string]func(t *testing.T, q *queue.Queue, d *settle.Delivery){
+		"by its worker, which was refused": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			settleAs(t, q, d, report(order.Rejected, d.History))
+		},
+		"by its worker, which was refused and lost its claim": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			d.Lease().ExportEndNow()
+			settleAs(t, q, d, report(order.Rejected, d.History))
+			require.NoError(t, d.ExportAnswer().Ack())
+		},
+		"by its worker, which is in doubt": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			r := report(order.Unsure, d.History)
+			r.End, r.History.Unsure = order.EndTotalBudget, true
+			settleAs(t, q, d, r)
+		},
+		"by its worker, which would try again": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			settleAs(t, q, d, report(order.Retry, d.History))
+		},
+		"by its next delivery": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			d = again(t, d, q)
+			require.Equal(t, settle.WorkSettled, d.Work)
+			require.NoError(t, q.Worker.Complete(t.Context(), d))
+		},
+		"by the trimmer": func(t *testing.T, q *queue.Queue, d *settle.Delivery) { // a frozen worker acknowledged it
+			require.NoError(t, d.ExportAnswer().Ack())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			frozen := inDoubtFor(t, a, b)
+			d := correcting(t, b)
+			attempting(t, b, d)
+			settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+			require.NotNil(t, lookup(t, b, "A-1").ConflictOf("i2"))
+			requireNoLetter(t, b, "A-1")
+			require.Equal(t, 1, stored(t, b))
+			next(t, b, d)
+			requireDrained(t, b)
+			require.False(t, b.Trimmer.Strands())
+			requireConflict(t, b)
+		})
+	}
+}
+
+// The first body was said to exist, because the API called it a duplicate, and a repetition of it is about to be counted.
+// Then the API's late answer says that it has the correction's. The repetition does not take that back: it is a
+// conflict.
+func TestR1ARepetitionDoesNotReplaceWhatTheAPISaid(t *testing.T) {
 	s := startBroker(t)
-	a, b, feeds := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "feeds")
+	a, b, c := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "c")
 	frozen := inDoubtFor(t, a, b)
-	correctionInDoubt(t, b)
-	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
+	second := correcting(t, c)
+	attempting(t, c, second)
+	known := report(order.Duplicate, frozen.History)
+	known.History.Unsure = true // its first attempt had no answer
+	settleAs(t, a, frozen, known)
+	require.NotNil(t, lookup(t, b, "A-1").ConflictOf("i2"))
+	taken := again(t, second, b)
+	require.Equal(t, settle.WorkSettled, taken.Work)
+	require.NoError(t, b.Worker.Complete(t.Context(), taken))
+	requireDrained(t, b)
+	requireConflict(t, b)
+	publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
+	d := pull(t, b, 1)[0]
+	require.Equal(t, settle.WorkRepeat, d.Work)
+	settleAs(t, c, second, report(order.Accepted, second.History))
+	require.Equal(t, hashOf(t, correction("").Body), lookup(t, b, "A-1").BodyHash)
+
+	_, err := b.Worker.Repeat(t.Context(), d)
+	require.Error(t, err, "its next delivery decides")
+	d = again(t, d, b)
+	require.Equal(t, settle.WorkConflict, d.Work)
+	_, err = b.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
-	require.Nil(t, letterOf(t, b, "A-1"))
-	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	require.Equal(t, 1, stored(t, feeds))
-	requireDrained(t, feeds)
-	require.False(t, feeds.Trimmer.Strands())
-	l := letterOf(t, b, "A-1")
-	require.NotNil(t, l)
-	require.True(t, l.Conflict)
-	require.Equal(t, correction("").Body, l.Body)
+	requireDrained(t, b)
+	rec := lookup(t, b, "A-1")
+	require.Equal(t, hashOf(t, correction("").Body), rec.BodyHash)
+	require.NotNil(t, rec.ConflictOf("i3"))
+	require.Equal(t, body("A-1"), letterOf(t, b, "A-1").Body)
 	requireBalanced(t, b)
 }

@@ -48,7 +48,9 @@ type Delivery struct {
 	answer     Answer
 	token      string
 	lease      *Lease
-	unreadable error // why the record of the order_no cannot be read
+	letter     uint64    // the dead letter that this delivery stored; 0 = none yet
+	letterAt   time.Time // when that was begun
+	unreadable error     // why the record of the order_no cannot be read
 }
 
 // Answer acknowledges a delivered message or gives it back (NAK). No method

@@ -4,8 +4,8 @@
 // needs: [Store] (the streams), [Runtime] (clock, sleep, lock) and one function
 // that submits an order.
 //
-// The base is [Ledger]: records and letters. Five parts use it, and need not know each
-// other: [Producer], [Worker] with its [Claims], [Trimmer], [Mover] and [Operator].
+// The base is [Ledger]: records and letters. Six parts use it, and need not know each
+// other: [Producer], [Worker] with its [Claims], [Trimmer], [Sweeper], [Mover] and [Operator].
 //
 // Read handler.go first: one [Handler] takes a delivery from its check to its
 // acknowledgement. order.Decide decides the outcome.
@@ -19,8 +19,8 @@
 //	filed.go      the token that an order's messages are filed under
 //	lastword.go   batched reads that are exact, even with replicas (R2)
 //	record.go     conditional writes, and what follows a refused or lost one (R1)
-//	letter.go     a dead letter, and the history that it carries
-//	letters.go    letters are read, replaced and removed (R4)
+//	letter.go     a dead letter, and what its record says of it
+//	letters.go    letters are stored, read, named and removed (R4)
 //	pending.go    whether a stored intent is settled, with its letter
 //	streamseq.go  a sequence, and of which stream it is
 //	cancel.go     what people cancelled, by marks (R15)
@@ -49,7 +49,7 @@
 //	handler.go    the steps for each kind of work
 //	look.go       the fence: a last look at claim and record before each attempt (R7)
 //	suspect.go    orders that may have crashed a worker (R8)
-//	settle.go     result, then dead letter, then acknowledgement (R4)
+//	settle.go     dead letter, then result, then acknowledgement (R4)
 //	fileletter.go the letter of a failure or of a refusal
 //	refuse.go     intents that an earlier outcome settles: repetitions, conflicts,
 //	              withheld ones (R6)
@@ -58,6 +58,7 @@
 //
 // The Trimmer, the Mover and the Operator:
 //
+//	sweep.go      letters that no record names are removed (R4)
 //	trim.go       settled intents leave the log in groups (R14)
 //	overdue.go    deliveries that wait for a clock are asked for again (R9)
 //	move.go, moved.go  the feeder's move, and what the broker's answer to it means (R13)

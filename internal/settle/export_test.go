@@ -11,16 +11,9 @@ import (
 // settle_test, because package queue imports this one. These functions give
 // them single steps.
 
-// The headers of a replayed intent.
-const (
-	ExportHeaderReplays = headerReplays
-	ExportHeaderEarlier = headerEarlier
-)
-
 // Steps that need no part of the Protocol.
 var (
 	ExportNewLetter = newLetter
-	ExportResolved  = resolved
 )
 
 // ExportStore and ExportSetStore return and replace the store.
@@ -36,21 +29,20 @@ func (wk *Worker) ExportRecord(d *Delivery, r order.Report, s order.Settlement) 
 	return *wk.record(d, &r, s)
 }
 
-func (wk *Worker) ExportComplete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
-	return wk.complete(ctx, d, stored, trail)
+func (wk *Worker) ExportComplete(ctx context.Context, d *Delivery, stored Entry) error {
+	return wk.complete(ctx, d, stored.Record, nil)
 }
 
 func (wk *Worker) ExportFileLetter(ctx context.Context, d *Delivery, l *Letter) error {
-	return wk.fileLetter(ctx, d, l)
+	return wk.ledger.fileLetter(ctx, d, l)
 }
 
-func (wk *Worker) ExportFileFailure(ctx context.Context, d *Delivery, l *Letter) error {
-	return wk.fileFailure(ctx, d, l)
+func (wk *Worker) ExportRefusal(d *Delivery, rec *order.Record) *Letter {
+	return wk.ledger.refusal(d, rec)
 }
 
-func (wk *Worker) ExportRefusal(d *Delivery, rec *order.Record, why Work) *Letter {
-	return wk.ledger.refusal(d, rec, why)
-}
+// ExportLetter returns the sequence of the letter that the delivery stored.
+func (d *Delivery) ExportLetter() uint64 { return d.letter }
 
 func (wk *Worker) ExportGiveBack(d *Delivery, delay time.Duration) error {
 	return wk.giveBack(context.Background(), d, d.Last, wk.ledger.time.Now(), delay)

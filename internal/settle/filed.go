@@ -80,7 +80,7 @@ func (lg *Ledger) TokenOf(ctx context.Context, name string) (string, error) {
 	if token == odd {
 		return token, nil
 	}
-	known, err := lg.isFiled(ctx, token)
+	known, err := lg.hasRecord(ctx, token)
 	if err != nil || known {
 		return token, err
 	}
@@ -89,19 +89,6 @@ func (lg *Ledger) TokenOf(ctx context.Context, name string) (string, error) {
 		return token, err
 	}
 	return odd, nil
-}
-
-// isFiled reports whether a record or a letter is filed under this token.
-func (lg *Ledger) isFiled(ctx context.Context, token string) (bool, error) {
-	known, err := lg.hasRecord(ctx, token)
-	if err != nil || known {
-		return known, err
-	}
-	l, err := lg.store.Letter(ctx, token)
-	if errors.Is(err, ErrNotALetter) {
-		return true, nil
-	}
-	return l != nil, err
 }
 
 // hasRecord reports whether a record is filed under this token, readable or

@@ -28,7 +28,10 @@ type Config struct {
 	// ProveAtOnce is how many intents a trim looks at before it removes those that are
 	// settled (R14); 0 = ReadBatch.
 	ProveAtOnce int
-	Log         zerolog.Logger
+	// SweepAfter is how long a dead letter that no record names may stay, while its writer may be about to name
+	// it; 0 = an hour.
+	SweepAfter time.Duration
+	Log        zerolog.Logger
 	// Patience is for commands. nil: requests fail at once.
 	Patience Patience
 }

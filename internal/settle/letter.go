@@ -1,9 +1,8 @@
 package settle
 
 import (
-	"encoding/json"
-	"slices"
-	"strconv"
+	"cmp"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -11,18 +10,18 @@ import (
 
 // LetterReserve is how much of the broker's max_payload a letter's header may
 // take besides the body, in bytes. Intake refuses bodies that leave less. The
-// tail of a foreign body that leaves less is stored in a second message.
+// header of a foreign body that leaves less is cut.
 const LetterReserve = 64 << 10
 
 // Bounds of what a letter keeps besides the body.
 const (
 	maxTrail       = 50
-	maxEarlier     = 10
 	maxHeaderBytes = 16 << 10
 )
 
-// Letter is a dead letter: an order that needs a person, with everything that
-// is known about it.
+// Letter is a dead letter: the body of an intent that needs a person, with everything that
+// was known about it when it was stored. It never changes, and counts for nothing unless the record of
+// its order_no names it: the record says what became of the intent (About).
 type Letter struct {
 	OrderNo  string        `json:"order_no"`
 	Outcome  order.Outcome `json:"outcome"`
@@ -58,53 +57,20 @@ type Letter struct {
 	// Conflict says that the order_no was accepted before with another body.
 	// The result stays accepted. This letter is about the later intent.
 	Conflict bool `json:"conflict,omitempty"`
-	// Replays counts how often the letter's order was replayed.
-	Replays int `json:"replays,omitempty"`
-	// Earlier lists the letters that this one replaced, newest first, at most
-	// 10.
-	Earlier []Earlier `json:"earlier,omitempty"`
-	// Tail is the hash under which the body's last bytes are stored in a second
-	// message; "" if the body is whole.
-	Tail string `json:"tail,omitempty"`
+	// Replays counts the replays among the order's last submissions, this one included, as far as the record
+	// remembers them.
+	Replays int `json:"-"`
 
 	// Body is the intent's body as received, JSON or not.
 	Body []byte `json:"-"`
 	// Seq is the letter's sequence in the dead-letter stream.
 	Seq uint64 `json:"-"`
 
+	seen string // write id of the record that About was given
+
 	// FiledUnder is the subject token that the letter is filed under. It is set
-	// for a letter that was listed.
+	// for a letter that was read.
 	FiledUnder string `json:"-"`
-}
-
-// Earlier is a letter that was replaced, or an intent that was withheld because
-// the order's outcome was unknown.
-type Earlier struct {
-	IntentID string        `json:"intent_id"`
-	Outcome  order.Outcome `json:"outcome"`
-	Reason   string        `json:"reason,omitempty"`
-	At       time.Time     `json:"at"`
-	Attempts int           `json:"attempts"`
-	BodyHash string        `json:"body_hash,omitempty"`
-}
-
-// EarlierOutcomes returns the outcomes of an order's earlier submissions, newest first. The
-// letter knows those of its replays, the record those of corrections, too, also if the order
-// was accepted since. Both may be nil.
-func EarlierOutcomes(r *order.Record, l *Letter) []order.Earlier {
-	var list []order.Earlier
-	if r != nil {
-		list = slices.Clone(r.Earlier)
-	}
-	if l != nil {
-		for _, e := range l.Earlier {
-			if !slices.ContainsFunc(list, func(known order.Earlier) bool { return known.IntentID == e.IntentID }) {
-				list = append(list, order.Earlier{IntentID: e.IntentID, Outcome: e.Outcome.String(), Reason: e.Reason, At: e.At, Attempts: e.Attempts})
-			}
-		}
-	}
-	slices.SortStableFunc(list, func(a, b order.Earlier) int { return b.At.Compare(a.At) })
-	return list
 }
 
 // RawHeader is a header that JSON cannot carry as text.
@@ -119,36 +85,53 @@ const (
 	reasonWithheld = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
 )
 
-// Headers in which a replayed intent carries the history of its letters. The
-// letter is gone by the time a new one is filed.
-const (
-	headerReplays = "Order-Replays"
-	headerEarlier = "Order-Earlier"
-	// maxEarlierHeader bounds headerEarlier, in bytes.
-	maxEarlierHeader = 8 << 10
-)
-
-// inheritFrom adds the history of the letter that l replaces.
-func (l *Letter) inheritFrom(have *Letter) {
-	e := Earlier{IntentID: have.IntentID, Outcome: have.Outcome, Reason: have.Reason, At: have.FiledAt,
-		Attempts: have.Attempts, BodyHash: have.BodyHash}
-	l.Earlier = append([]Earlier{e}, have.Earlier...)
-	if len(l.Earlier) > maxEarlier {
-		l.Earlier = l.Earlier[:maxEarlier]
+// About returns the letter with what a record says about its intent by now. It returns nil if the
+// record does not name the letter, which then counts for nothing (R4). A letter whose header was cut
+// gets from the record what it lacks.
+func (l *Letter) About(r *order.Record) *Letter {
+	if l == nil || r == nil || !r.Names(l.Seq) {
+		return nil
 	}
-	l.Replays = max(l.Replays, have.Replays)
+	now := *l
+	switch c := r.Refused(l.Seq); {
+	case r.Letter == l.Seq:
+		now.fill(r.IntentID, r.BodyHash, r.Batch, r.Source, r.Position, r.SettledAt)
+		now.Outcome, now.Reason, now.Error, now.Verdict, now.Status, now.Response, now.Said, now.History =
+			r.Outcome(), r.Reason, r.Error, r.Verdict, r.Status, r.Response, r.Said, r.History
+	case c == nil: // a correction is under way, or was cancelled
+		i := r.EarlierWith(l.Seq)
+		now.fill(i.IntentID, "", i.Batch, "", order.Position{}, i.At)
+		now.Outcome, now.Reason, now.Attempts = order.OutcomeRejected, i.Reason, i.Attempts
+		_ = now.Outcome.UnmarshalText([]byte(i.Outcome)) // else another version's word
+	default:
+		now.fill(c.IntentID, c.BodyHash, c.Batch, c.Source, c.Position, c.RefusedAt)
+		now.Outcome, now.Unsure = order.OutcomeRejected, r.Doubtful()
+		switch now.Conflict = r.Outcome() == order.OutcomeAccepted; {
+		case now.Conflict:
+			now.Reason = reasonConflict
+		case now.Unsure:
+			now.Outcome = order.OutcomeUnknown
+		}
+	}
+	now.OrderNo, now.seen = r.OrderNo, r.WriteID
+	for _, id := range append([]string{r.IntentID}, earlierIDs(r)...) {
+		if strings.HasPrefix(id, replayPrefix) {
+			now.Replays++
+		}
+	}
+	return &now
 }
 
-// inheritFromHeader reads the history of earlier letters from a replayed
-// intent's headers. It ignores values that are not such a history.
-func (l *Letter) inheritFromHeader(h Header) {
-	if n, err := strconv.Atoi(h.Get(headerReplays)); err == nil && n > 0 {
-		l.Replays = n
+func earlierIDs(r *order.Record) (ids []string) {
+	for i := range r.Earlier {
+		ids = append(ids, r.Earlier[i].IntentID)
 	}
-	var earlier []Earlier
-	if json.Unmarshal([]byte(h.Get(headerEarlier)), &earlier) == nil {
-		l.Earlier = earlier[:min(len(earlier), maxEarlier)]
+	return ids
+}
+
+// fill sets what a letter says of its intent, if its header was cut.
+func (l *Letter) fill(intentID, bodyHash, batch, source string, at order.Position, filed time.Time) {
+	if l.IntentID == "" {
+		l.IntentID, l.BodyHash, l.Batch, l.Source, l.Position, l.FiledAt = intentID, cmp.Or(bodyHash, bodyHashOf(l.Body)), batch, source, at, filed
 	}
-	delete(l.Headers, headerReplays)
-	delete(l.Headers, headerEarlier)
 }

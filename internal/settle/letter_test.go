@@ -1,41 +1,18 @@
 package settle_test
 
 import (
-	"bytes"
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 )
-
-// R4: a newer letter replaces an older one. If the worker is killed in between,
-// the old letter still has its own body.
-func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
-	s := startBroker(t, func(c *embedded.Config) { c.MaxPayload = 1 << 20 })
-	q := openQueue(t, s, "a")
-	big := func(id string, fill byte) *settle.Letter {
-		return &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected, IntentID: id, Subject: "orders.new.A-1",
-			FiledAt: time.Now().UTC(), Body: bytes.Repeat([]byte{fill}, 1<<20-1000)}
-	}
-	first, second := big("i1", 'a'), big("i2", 'b')
-	publish(t, q, intent("A-1", "i2"))
-	d := pull(t, q, 1)[0]
-	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, first))
-	require.ErrorIs(t, q.Ledger.ExportStore().PutLetter(t.Context(), "A-1", second, &settle.Letter{Seq: 99}), settle.ErrStale) // its tail is there, its head is not
-	require.Equal(t, first.Body, letterOf(t, q, "A-1").Body)
-
-	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, second))
-	got := letterOf(t, q, "A-1")
-	require.Equal(t, second.Body, got.Body)
-	require.Equal(t, "i1", got.Earlier[0].IntentID)
-	info, err := s.JetStream(t).Stream(t.Context(), "ORDERS_DEAD")
-	require.NoError(t, err)
-	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
-}
 
 // R4: a producer publishes an intent again under its ID, after another intent of
 // the order_no was cancelled. It is handled again, and its letter says what
@@ -52,6 +29,7 @@ func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
 	require.Equal(t, order.OutcomeInvalid, letterOf(t, q, "A-1").Outcome)
 
 	withdrawn(t, q, covered("A-1", "i2"))
+	require.Equal(t, order.OutcomeInvalid, letterOf(t, q, "A-1").Outcome, "the correction was taken back")
 	publishAgain(t, q, intent("A-1", "i1"))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)
@@ -61,7 +39,8 @@ func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
 	l := letterOf(t, q, "A-1")
 	require.Equal(t, order.OutcomeRejected, l.Outcome)
 	require.Equal(t, body("A-1"), l.Body, "a replay sends what was rejected")
-	require.Equal(t, order.OutcomeInvalid, l.Earlier[0].Outcome)
+	require.Equal(t, "invalid", lookup(t, q, "A-1").Earlier[1].Outcome)
+	requireLetters(t, q, 1)
 
 	publishAgain(t, q, intent("A-1", "i1"))
 	require.NoError(t, q.Worker.Complete(t.Context(), pull(t, q, 1)[0]))
@@ -70,37 +49,281 @@ func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// R4, R7: a worker whose claim has ended files no letter. The order may have
-// been accepted meanwhile, and nobody would remove the letter.
-func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, intent("A-1", "i1"))
-	d := pull(t, q, 1)[0]
-	stored := settleAs(t, q, d, report(order.Rejected, d.History))
-	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
-	requireDrained(t, q)
-	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), "A-1", letterOf(t, q, "A-1")))
-	d.Lease().ExportEndNow()
-	require.NoError(t, q.Worker.ExportComplete(t.Context(), d, stored, nil), "left to the next owner")
-	c, err := q.Census.Count(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, c.Letters)
+// R4, R7: a worker was frozen when it made sure of the letter. The order was handled again since.
+func TestR4AFrozenWorkerLeavesNoLetter(t *testing.T) {
+	for _, v := range []order.Verdict{order.Accepted, order.Rejected} {
+		t.Run(v.String(), func(t *testing.T) {
+			s := startBroker(t)
+			slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
+			publish(t, q, intent("A-1", "i1"))
+			d := pull(t, q, 1)[0]
+			failed := writeOnly(t, q, d, report(order.Rejected, d.History))
+			frozen := again(t, d, slow)
+			require.Equal(t, settle.WorkSettled, frozen.Work)
+			require.NoError(t, frozen.ExportAnswer().Ack())
+			requireAcknowledged(t, q)
+			require.NoError(t, q.Store().PurgeIntents(t.Context(), 1)) // by a connection whose floor was proven before
+			publish(t, q, intent("A-1", "i2"))
+			d = pull(t, q, 1)[0]
+			settleAs(t, q, d, report(v, d.History))
+			requireDrained(t, q)
+
+			require.NoError(t, slow.Worker.ExportComplete(t.Context(), frozen, failed))
+			if l := letterOf(t, q, "A-1"); v == order.Accepted {
+				require.Nil(t, l)
+				requireLetters(t, q, 0)
+			} else {
+				require.Equal(t, "i2", l.IntentID)
+				requireLetters(t, q, 1)
+			}
+			requireBalanced(t, q)
+		})
+	}
 }
 
-// R4, R7: a frozen worker acknowledged the intent late, while its next owner was
-// about to file the letter. The order was replayed and failed again. Its letter
-// stays. Found by the simulation.
-func TestR4AnIntentThatIsGoneReplacesNoLetter(t *testing.T) {
+// R4: the broker stored the letter, or did not, and the connection broke before the confirmation arrived. What was
+// stored twice is named once.
+func TestR4AnUnconfirmedLetterIsStoredAgain(t *testing.T) {
+	for name, when := range map[string]netcut.Cut{"it was stored": netcut.After, "it was not": netcut.Before} {
+		t.Run(name, func(t *testing.T) {
+			cuts := 0
+			cut := &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
+				if strings.HasPrefix(subject, "orders.dead.") {
+					if cuts++; cuts == 1 {
+						return when
+					}
+				}
+				return netcut.Pass
+			}}
+			s := startBroker(t)
+			q, b := openCut(t, s, "a", cut), openQueue(t, s, "b")
+			publish(t, q, intent("A-1", "i1"))
+			d := pull(t, q, 1)[0]
+			settleAs(t, q, d, report(order.Rejected, d.History))
+			require.Equal(t, 2, cuts)
+			require.False(t, d.Lease().Valid(), "so it was left to the next delivery")
+			d = again(t, d, b)
+			settleAs(t, b, d, report(order.Rejected, d.History))
+			requireDrained(t, b)
+			require.Len(t, lettersOf(t, b, "A-1"), 1)
+			require.Equal(t, body("A-1"), letterOf(t, b, "A-1").Body)
+			requireBalanced(t, b)
+		})
+	}
+}
+
+// About tells of a letter what its record says by now.
+func TestAbout(t *testing.T) {
+	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	stored := &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected, Reason: "then", IntentID: "i1", BodyHash: "aa", Body: body("A-1"), Seq: 7, FiledAt: at, FiledUnder: "A-1",
+		Status: 422, Subject: "orders.new.A-1", Headers: map[string][]string{"A": {"b"}}, Trail: []order.Attempt{{Status: 422}}}
+	bare := &settle.Letter{Body: stored.Body, Seq: 7, FiledUnder: "A-1"}
+	record := func(o order.Outcome) *order.Record {
+		r := &order.Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "aa", Batch: "b1", Source: "march.csv:7", Reason: "now", SettledAt: at, Position: order.Position{Seq: 3, EnqueuedAt: at}}
+		r.SetOutcome(o)
+		return r
+	}
+	own := record(order.OutcomeUnknown)
+	own.Letter, own.Attempts, own.Unsure = 7, 4, true
+	listed := record(order.OutcomeAccepted)
+	listed.Conflicts = []order.Conflict{{IntentID: "i0", Letter: 6}, {IntentID: "i1", BodyHash: "aa", Letter: 7, Batch: "b1", Source: "march.csv:7", RefusedAt: at, Position: order.Position{Seq: 3, EnqueuedAt: at}}}
+	withheld, settled := *listed, *listed
+	withheld.SetOutcome(order.OutcomeUnknown)
+	settled.SetOutcome(order.OutcomeRejected)
+	settled.By = "anna"
+	corrected := record(order.OutcomeNone)
+	corrected.IntentID, corrected.Earlier = "replay:7", []order.Earlier{{IntentID: "replay:5", Outcome: "cancelled"}, {IntentID: "i1", Batch: "b1", Outcome: "expired", Reason: "too late", At: at, Attempts: 2, Letter: 7}}
+	for name, c := range map[string]struct {
+		r        *order.Record
+		outcome  order.Outcome
+		reason   string
+		conflict bool
+		unsure   bool
+		attempts int
+		replays  int
+	}{
+		"the record's own":        {own, order.OutcomeUnknown, "now", false, true, 4, 0},
+		"a conflict":              {listed, order.OutcomeRejected, "conflict: the order_no was accepted before with another body", true, false, 0, 0},
+		"withheld":                {&withheld, order.OutcomeUnknown, "", false, true, 0, 0},
+		"withheld, and settled":   {&settled, order.OutcomeRejected, "", false, false, 0, 0},
+		"a correction is pending": {corrected, order.OutcomeExpired, "too late", false, false, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, l := range []*settle.Letter{stored, bare} {
+				before := *l
+				now := l.About(c.r)
+				require.NotNil(t, now)
+				require.Equal(t, before, *l, "the argument stays as it is")
+				reason := c.reason
+				if reason == "" {
+					reason = l.Reason
+				}
+				require.Equal(t, []any{"A-1", "i1", c.outcome, reason, c.conflict, c.unsure, c.attempts, c.replays}, []any{now.OrderNo, now.IntentID, now.Outcome, now.Reason, now.Conflict, now.Unsure, now.Attempts, now.Replays})
+				require.Equal(t, l.Body, now.Body)
+				require.Equal(t, at, now.FiledAt)
+				require.Equal(t, l.Subject, now.Subject)
+				if l == bare {
+					require.Equal(t, "b1", now.Batch)
+					require.NotEmpty(t, now.BodyHash)
+				}
+			}
+			other := *stored
+			other.Seq = 8
+			require.Nil(t, other.About(c.r))
+		})
+	}
+	require.Nil(t, stored.About(nil))
+	require.Nil(t, (*settle.Letter)(nil).About(own))
+	require.Nil(t, (&settle.Letter{}).About(own), "sequence 0 is none")
+}
+
+// clock is a Runtime whose time passes when a test says so.
+type clock struct {
+	settle.Runtime
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { return c.now }
+
+// sweeper returns a Sweeper over a store, and the clock by which it goes.
+func sweeper(store settle.Store) (*settle.Sweeper, *clock) {
+	c := &clock{Runtime: settle.RealTime(), now: time.Now()}
+	return settle.New(settle.Config{Worker: "feeds", IntentSubjects: "orders.new."}, store, c).Sweeper, c
+}
+
+// R4: what no record names is removed after an hour, and nothing else: not what has no record at all, because results were lost.
+func TestR4WhatNoRecordNamesIsSwept(t *testing.T) {
 	s := startBroker(t)
-	slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
-	publish(t, q, intent("A-1", "i1"))
-	first := pull(t, slow, 1)[0]
-	stored := settleAs(t, slow, first, report(order.Rejected, first.History))
-	requireDrained(t, q)
-	publish(t, q, intent("A-1", "i2"))
+	q := openQueue(t, s, "w1")
+	store := q.Ledger.ExportStore()
+	file := func(no string) uint64 {
+		seq, err := store.PutLetter(t.Context(), no, &settle.Letter{OrderNo: no, Outcome: order.OutcomeRejected, IntentID: "i0"})
+		require.NoError(t, err)
+		return seq
+	}
+	inert, alone := file("A-1"), file("without-a-record")
+	deadLetter(t, q, "A-1", exhaustedInDoubt())
+	withheld(t, q)
+	corrected := deadLetter(t, q, "A-2", rejected())
+	publish(t, q, intent("A-2", "i3"))
 	d := pull(t, q, 1)[0]
-	settleAs(t, q, d, report(order.Rejected, d.History))
-	requireDrained(t, q)
-	require.NoError(t, slow.Worker.ExportComplete(t.Context(), first, stored, nil))
-	require.Equal(t, "i2", letterOf(t, q, "A-1").IntentID)
+	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	require.Equal(t, corrected.Seq, lookup(t, q, "A-2").EarlierWith(corrected.Seq).Letter)
+	unreadable := file("A-3")
+	_, err := s.JetStream(t).Publish(t.Context(), "orders.results.A-3", []byte("of a newer version"))
+	require.NoError(t, err)
+
+	sw, now := sweeper(store)
+	sweep := func(after time.Duration, want int) {
+		t.Helper()
+		now.now = now.now.Add(after)
+		removed, err := sw.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, removed)
+	}
+	stays := func(seq uint64, no string) {
+		t.Helper()
+		l, err := store.Letter(t.Context(), no, seq)
+		require.NoError(t, err)
+		require.NotNil(t, l)
+	}
+	sweep(0, 0)
+	sweep(time.Hour-time.Nanosecond, 0)
+	young := file("A-1")
+	stays(inert, "A-1")
+	sweep(time.Nanosecond, 1)
+	stays(young, "A-1")
+	require.Len(t, lettersOf(t, q, "A-1"), 2)
+	require.Len(t, lettersOf(t, q, "A-2"), 1)
+	stays(unreadable, "A-3")
+	stays(alone, "without-a-record")
+	sweep(time.Hour-time.Nanosecond, 0)
+	stays(young, "A-1")
+	sweep(time.Nanosecond, 1)
+	requireLetters(t, q, 5)
+
+	entry, err := q.Ledger.Lookup(t.Context(), "A-2")
+	require.NoError(t, err)
+	_, err = store.PutRecord(t.Context(), "A-2", entry.Record.WithoutLetter(corrected.Seq), entry.Seq) // and the removal failed
+	require.NoError(t, err)
+	sweep(time.Hour, 0)
+	sweep(settle.SweepAll, 1)
+	requireLetters(t, q, 4)
+}
+
+// R4: the stream of letters was made again, and gives its sequences to letters whose writers are about to name them.
+func TestR4ASweepLeavesTheLettersOfAStreamThatWasMadeAgain(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	store := q.Ledger.ExportStore()
+	file := func() {
+		_, err := store.PutLetter(t.Context(), "A-1", &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected})
+		require.NoError(t, err)
+	}
+	for range 5 {
+		file()
+	}
+	accepted(t, store)
+	sw, now := sweeper(store)
+	_, err := sw.Sweep(t.Context())
+	require.NoError(t, err)
+	queuetest.Remake(t, s.Server, false, "ORDERS_DEAD")
+	requireLetters(t, q, 0)
+	file()
+	file()
+	for _, want := range []int{0, 2} {
+		now.now = now.now.Add(time.Hour)
+		removed, err := sw.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, removed)
+	}
+}
+
+// accepted stores that order A-1 exists.
+func accepted(t *testing.T, store settle.Store) {
+	t.Helper()
+	_, err := store.PutRecord(t.Context(), "A-1", &order.Record{OrderNo: "A-1", Word: order.OutcomeAccepted.String(), IntentID: "i1", WriteID: "w1", Settled: 1}, 0)
+	require.NoError(t, err)
+}
+
+// unanswered is a store that fails at one kind of request.
+type unanswered struct {
+	settle.Store
+	listing, removal error
+}
+
+func (s *unanswered) LettersFrom(ctx context.Context, seq uint64, most int) ([]settle.LetterRef, error) {
+	if s.listing != nil {
+		return nil, s.listing
+	}
+	return s.Store.LettersFrom(ctx, seq, most)
+}
+
+func (s *unanswered) DeleteLetter(ctx context.Context, token string, seq uint64) error {
+	if s.removal != nil {
+		return s.removal
+	}
+	return s.Store.DeleteLetter(ctx, token, seq)
+}
+
+// A sweep that is cut off goes on where it was.
+func TestASweepThatIsCutOffGoesOn(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	store := &unanswered{Store: q.Ledger.ExportStore()}
+	_, err := store.PutLetter(t.Context(), "A-1", &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected})
+	require.NoError(t, err)
+	accepted(t, store)
+	sw, now := sweeper(store)
+	_, err = sw.Sweep(t.Context())
+	require.NoError(t, err)
+	now.now = now.now.Add(time.Hour)
+	for _, fails := range []unanswered{{listing: settle.ErrUnreachable}, {removal: settle.ErrUnreachable}, {listing: settle.ErrUnreachable}} {
+		store.listing, store.removal = fails.listing, fails.removal
+		_, err = sw.Sweep(t.Context())
+		require.ErrorIs(t, err, settle.ErrUnreachable)
+	}
+	store.listing, store.removal = nil, nil
+	removed, err := sw.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, removed)
 }

@@ -4,135 +4,151 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"orderpost/internal/order"
 )
 
-// Letter reads the dead letter of an order_no. It returns nil if there is none.
+// Letter reads the dead letter of an order_no that was filed last; nil = there is none.
 func (lg *Ledger) Letter(ctx context.Context, orderNo string) (*Letter, error) {
-	return lg.store.Letter(ctx, FileToken(order.Token(orderNo)))
-}
-
-// rereadLetter reads the letter under a token. It repeats the read until the
-// broker answers or ctx ends.
-func (lg *Ledger) rereadLetter(ctx context.Context, token string) (*Letter, error) {
-	for {
-		l, err := lg.store.Letter(ctx, token)
-		if err == nil || errors.Is(err, ErrNotALetter) || errors.Is(err, ErrUnreachable) {
-			return l, err
-		}
-		if lg.time.Sleep(ctx, rereadPause) != nil {
-			return nil, fmt.Errorf("dead letters could not be read: %w", errors.Join(ctx.Err(), err))
-		}
-	}
-}
-
-// removeLetter takes away the letter of an order that rec settles: it turned out to be
-// accepted, or a person said what became of it. removeLetter deletes by sequence and so
-// never hits a newer letter. These stay: a conflict's letter, that of an intent which
-// rec refuses or whose body is not the accepted one (it becomes a conflict's), and that of
-// an intent which failed after the one that rec is about. While the broker is out of reach, removeLetter repeats the deletion
-// until ctx ends, because no later delivery may come back to the letter.
-func (lg *Ledger) removeLetter(ctx context.Context, token string, rec *order.Record) error {
-	for {
-		l, err := lg.rereadLetter(ctx, token)
-		switch {
-		case err != nil || l == nil:
-			return err
-		case !l.Conflict && l.losesTo(rec):
-			err = lg.turnIntoConflict(ctx, token, l, l)
-		case l.outlives(rec):
-			return nil
-		default:
-			if err = lg.store.DeleteLetter(ctx, token, l); err == nil {
-				return lg.restoreConflict(ctx, token, l, rec)
-			}
-		}
-		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || lg.time.Sleep(ctx, rereadPause) != nil {
-			return err
-		}
-	}
-}
-
-// outlives reports whether the letter stays as it is beside a record that settles the
-// order: it is a conflict's, and not of the body that the API accepted, or its intent
-// failed after a person's word.
-func (l *Letter) outlives(rec *order.Record) bool {
-	byAPI := rec.Outcome() == order.OutcomeAccepted && rec.By == ""
-	return l.Conflict && (l.BodyHash == "" || l.BodyHash != rec.BodyHash) || !byAPI && l.After(rec.Position, l.Birth)
-}
-
-// losesTo reports whether the record makes the letter's intent a conflict: it lists it, or
-// accepts another body than that of an intent which was withheld, or came later.
-func (l *Letter) losesTo(rec *order.Record) bool {
-	return rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.BodyHash != rec.BodyHash && (l.Reason == reasonWithheld || l.after(rec))
-}
-
-// after reports whether the letter's intent came after the one that rec accepts. If the
-// acceptance came late, rec may name an intent that came after both.
-func (l *Letter) after(rec *order.Record) bool {
-	return l.After(rec.Position, l.Birth) || rec.Reason == order.ReasonEarlier
-}
-
-// restoreConflict files a removed letter again, as a conflict's, if the record that it was
-// removed for gave way meanwhile: a person said that the order exists, and then the API's late
-// answer came, which said so of another body. Nothing else holds this one.
-func (lg *Ledger) restoreConflict(ctx context.Context, token string, l *Letter, rec *order.Record) error {
-	if l.Conflict || rec.Outcome() != order.OutcomeAccepted || !rec.Resolved() {
-		return nil
-	}
-	now, err := lg.rereadRecord(ctx, token)
-	if err == nil && now.Record.ConflictOf(l.IntentID) != nil {
-		err = lg.turnIntoConflict(ctx, token, l, nil)
-	}
-	if errors.Is(err, ErrStale) {
-		return nil // a later letter carries on the history
-	}
-	return err
-}
-
-// turnIntoConflict replaces have, the letter l of a withheld intent or nil, by that of the
-// conflict which the intent turned out to be.
-func (lg *Ledger) turnIntoConflict(ctx context.Context, token string, l, have *Letter) error {
-	conflict := *l
-	conflict.Outcome, conflict.Conflict, conflict.Reason, conflict.FiledAt = order.OutcomeRejected, true, reasonConflict, lg.time.Now().UTC()
-	conflict.Tail = "" // the store cuts the body anew
-	conflict.inheritFrom(l)
-	return lg.putLetter(ctx, token, &conflict, have)
-}
-
-// putLetter stores a letter in place of have, and counts it.
-func (lg *Ledger) putLetter(ctx context.Context, token string, l, have *Letter) error {
-	err := lg.store.PutLetter(ctx, token, l, have)
-	if err == nil {
-		lg.filed[l.Outcome].Add(1)
-	}
-	return err
-}
-
-// rereadListed reads a listed letter at the leader, with its tail. It returns
-// nil if the letter was removed or replaced.
-func (lg *Ledger) rereadListed(ctx context.Context, listed *Letter) (*Letter, error) {
-	l, err := lg.store.Letter(ctx, listed.Token())
-	if err != nil || l == nil || l.Seq != listed.Seq {
+	letters, err := lg.Letters(ctx, orderNo)
+	if err != nil || len(letters) == 0 {
 		return nil, err
 	}
-	l.FiledUnder = listed.Token()
-	return l, nil
+	return letters[0], nil
 }
 
-// WholeBody returns the letter's body, including a tail that is stored in a
-// second message.
-func (lg *Ledger) WholeBody(ctx context.Context, l *Letter) ([]byte, error) {
-	if l.Tail == "" {
-		return l.Body, nil
-	}
-	whole, err := lg.rereadListed(ctx, l)
+// Letters reads the dead letters of an order_no, the one that was filed last first.
+func (lg *Ledger) Letters(ctx context.Context, orderNo string) ([]*Letter, error) {
+	token := FileToken(order.Token(orderNo))
+	entry, err := lg.store.Record(ctx, token)
 	if err != nil {
 		return nil, err
 	}
-	if whole == nil {
-		return nil, fmt.Errorf("dead letter of %s: it was removed or replaced meanwhile", l.OrderNo)
+	return lg.LettersOf(ctx, token, entry.Record)
+}
+
+// LettersOf reads the dead letters that a record names, the one that was filed last first. It leaves out
+// those that are gone, because the record was replaced since or the letter was deleted by hand.
+func (lg *Ledger) LettersOf(ctx context.Context, token string, r *order.Record) (letters []*Letter, err error) {
+	seqs := r.Letters()
+	slices.Sort(seqs)
+	slices.Reverse(seqs)
+	for _, seq := range seqs {
+		l, err := lg.store.Letter(ctx, token, seq)
+		if err != nil {
+			return nil, err
+		}
+		if now := l.About(r); now != nil {
+			letters = append(letters, now)
+		}
 	}
-	return whole.Body, nil
+	return letters, nil
+}
+
+// rereadListed reads a listed letter, with the record that names it, at the leader. l is nil if no record does
+// any more.
+func (lg *Ledger) rereadListed(ctx context.Context, listed *Letter) (l *Letter, e Entry, err error) {
+	if l, err = lg.store.Letter(ctx, listed.Token(), listed.Seq); err != nil {
+		return nil, e, err
+	}
+	e, err = lg.store.Record(ctx, listed.Token())
+	return l.About(e.Record), e, err
+}
+
+// hasLetter reports whether the letter of an intent that the record names is stored.
+func (lg *Ledger) hasLetter(ctx context.Context, token string, r *order.Record, intentID string) (bool, error) {
+	seq := r.LetterOf(intentID)
+	if seq == 0 {
+		return false, nil
+	}
+	l, err := lg.store.Letter(ctx, token, seq)
+	return l != nil && (l.IntentID == "" || l.IntentID == intentID), err
+}
+
+// ensureLetter makes sure that a record names a stored letter of a delivery's intent, if that needs one (R4).
+func (lg *Ledger) ensureLetter(ctx context.Context, d *Delivery, r *order.Record, trail []order.Attempt) error {
+	id := d.Intent.ID
+	if !r.NeedsLetterOf(id) {
+		return nil
+	}
+	had := r.LetterOf(id)
+	if had != 0 {
+		if d.letter == had {
+			return nil // it was stored a moment ago
+		}
+		if has, err := lg.hasLetter(ctx, d.token, r, id); err != nil || has {
+			return err
+		}
+	}
+	l := newLetter(d, r, trail)
+	if r.Listed(id) != nil {
+		l = lg.refusal(d, r)
+	}
+	entry, err := lg.updateRecord(ctx, d.token, func(now Entry) (*order.Record, error) {
+		if !now.Record.NeedsLetterOf(id) || now.Record.LetterOf(id) != had {
+			return nil, nil // it is settled otherwise, or somebody else did this
+		}
+		err := lg.fileLetter(ctx, d, l)
+		return now.Record.WithLetter(id, d.letter), err
+	})
+	if err == nil {
+		lg.discardLetter(ctx, d, entry.Record)
+	}
+	return err
+}
+
+// fileLetter stores the letter of a delivery, unless it has one. It counts for nothing until a record names it, and
+// a sweep takes it if none does. So each write that is about to name it calls fileLetter again: one that may be taken soon
+// is stored once more.
+func (lg *Ledger) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
+	if d.letter != 0 && age(d.letterAt, lg.time.Now()) >= lg.cfg.SweepAfter/2 {
+		d.letter = 0
+	}
+	w := lg.cfg.Patience.Wait()
+	defer w.Done()
+	for d.letter == 0 {
+		d.letterAt = lg.time.Now()
+		seq, err := lg.store.PutLetter(ctx, d.token, l)
+		switch {
+		case err == nil:
+			d.letter = seq
+			lg.filed[l.Outcome].Add(1)
+		case errors.Is(err, ErrStorage), ctx.Err() != nil:
+			return fmt.Errorf("order %s: dead letter not stored: %w", d.OrderNo(), err)
+		default:
+			if err = w.Backoff(ctx, err); err == nil {
+				err = lg.time.Sleep(ctx, rereadPause)
+			}
+			if err != nil {
+				return fmt.Errorf("order %s: dead letter not stored: %w", d.OrderNo(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// discardLetter removes the letter that a delivery stored, unless its record names it or lacks one: then ensureLetter
+// names this one.
+func (lg *Ledger) discardLetter(ctx context.Context, d *Delivery, r *order.Record) {
+	if id := d.Intent.ID; d.letter != 0 && !r.Names(d.letter) && (!r.NeedsLetterOf(id) || r.LetterOf(id) != 0) {
+		lg.removeLetter(ctx, d.token, d.letter)
+		d.letter = 0
+	}
+}
+
+// removeUnnamed removes the letters that a record named, and that the record in its place does not name.
+func (lg *Ledger) removeUnnamed(ctx context.Context, token string, before, now *order.Record) {
+	for _, seq := range before.Letters() {
+		if !now.Names(seq) {
+			lg.removeLetter(ctx, token, seq)
+		}
+	}
+}
+
+// removeLetter removes a letter that no record names. If it fails, the letter counts for nothing, and is swept.
+func (lg *Ledger) removeLetter(ctx context.Context, token string, seq uint64) {
+	if err := lg.store.DeleteLetter(ctx, token, seq); err != nil {
+		lg.log.Debug().Err(err).Uint64("sequence", seq).Msg("dead letter not removed; nothing names it, and it is swept")
+	}
 }

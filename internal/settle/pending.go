@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"orderpost/internal/order"
@@ -83,32 +82,12 @@ func (m *Message) SettledBy(r *order.Record) bool {
 	return r.Outcome() != order.OutcomeNone && r.IntentID == id && at.Same(r.Position)
 }
 
-// completedBy reports whether a record settles this intent, and the letter of the order_no
-// (nil = none) is the one that it needs (R4).
-func (m *Message) completedBy(r *order.Record, l *Letter) bool {
-	return m.SettledBy(r) && (!m.needsLetter(r) || l != nil && l.IntentID == m.IntentID())
-}
-
-// needsLetter reports whether a record that settles this intent asks for a letter: the intent
-// failed, or it is a conflict, and no person dropped a letter of the order_no. The drop may be
-// older than this copy of the intent, whose letter it removes all the same.
-func (m *Message) needsLetter(r *order.Record) bool {
-	if r.Last(r.Birth).After(m.position(r.Birth), r.Birth) {
-		return false // a server that was killed brought it back; the letter is that of a later one
-	}
-	return r.NeedsLetter() || r.ConflictOf(m.IntentID()) != nil && !slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return LetterDropped(i.Did) != 0 })
-}
-
-// isComplete reads the letter for completedBy.
+// isComplete reports whether a record settles this intent, and names a letter that is stored if it needs one (R4).
 func (lg *Ledger) isComplete(ctx context.Context, m *Message, r *order.Record) (bool, error) {
-	if !m.SettledBy(r) || !m.needsLetter(r) {
+	if !m.SettledBy(r) || !r.NeedsLetterOf(m.IntentID()) {
 		return m.SettledBy(r), nil
 	}
-	l, err := lg.store.Letter(ctx, lg.filedToken(m))
-	if errors.Is(err, ErrNotALetter) {
-		return false, nil
-	}
-	return m.completedBy(r, l), err
+	return lg.hasLetter(ctx, lg.filedToken(m), r, m.IntentID())
 }
 
 // storedAndRecord reads the stored intent of an order_no, nil if there is none, and then the

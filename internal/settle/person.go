@@ -88,14 +88,10 @@ func sequenceAfter(prefix, text string) uint64 {
 }
 
 // requireNonePending returns ErrPending if an intent for the order_no is stored that
-// has no outcome yet, or lacks its letter: whoever settles it is about to file that.
+// has no outcome yet.
 func (op *Operator) requireNonePending(ctx context.Context, orderNo string) error {
-	m, entry, err := op.ledger.storedAndRecord(ctx, orderNo)
-	if err != nil || m == nil {
-		return err
-	}
-	complete, err := op.ledger.isComplete(ctx, m, entry.Record)
-	if err == nil && !complete {
+	pending, err := op.ledger.IsPending(ctx, orderNo)
+	if err == nil && pending {
 		err = fmt.Errorf("order %s: %w", orderNo, ErrPending)
 	}
 	return err

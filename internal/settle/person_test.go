@@ -3,7 +3,6 @@ package settle_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,21 +65,25 @@ func TestResolveRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "expired")
 }
 
-// TestResolveCut: the record is written and the letter not yet removed.
+// TestResolveCut: the record is written and the letter not yet removed. It counts for nothing.
 func TestResolveCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	_, err := q.Ledger.ExportUpdateRecord(t.Context(), l.Token(), func(cur *order.Record) (*order.Record, error) {
-		return settle.ExportResolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
-	})
+	store := &unanswered{Store: q.Ledger.ExportStore(), removal: settle.ErrUnreachable}
+	q.Ledger.ExportSetStore(store)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
-	a, err := books.Audit(t.Context(), q)
-	require.NoError(t, err)
-	require.False(t, a.Balanced(), "an accepted order with a letter is worth a line")
-	_, err = q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
-	require.NoError(t, err)
+	requireLetters(t, q, 1)
 	requireNoLetter(t, q, "A-1")
 	requireBalanced(t, q)
+	require.Equal(t, settle.ReplayGone, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true}))
+	gone, err := q.Operator.Drop(t.Context(), l, anna)
+	require.NoError(t, err)
+	require.True(t, gone)
+	gone, err = q.Operator.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 }
 
 // TestResolveLosesToAcceptance: a worker that was frozen after its POST wakes
@@ -132,17 +135,23 @@ func TestDrop(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// TestDropCut: the record is written and the letter not yet removed.
+// TestDropCut: the record is written and the letter not yet removed. It counts for nothing.
 func TestDropCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	_, err := q.Operator.Drop(t.Context(), l, anna)
+	store := &unanswered{Store: q.Ledger.ExportStore(), removal: settle.ErrUnreachable}
+	q.Ledger.ExportSetStore(store)
+	gone, err := q.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
-	require.NoError(t, q.Ledger.ExportStore().PutLetter(t.Context(), "A-1", l, nil)) // as if it had not been removed
-	requireBalanced(t, q)
-	_, err = q.Operator.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
+	require.False(t, gone)
+	requireLetters(t, q, 1)
+	requireNoLetter(t, q, "A-1")
+	gone, err = q.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
+	require.True(t, gone)
+	require.Len(t, lookup(t, q, "A-1").Interventions, 1)
 	requireBalanced(t, q)
+	q.Ledger.ExportSetStore(store.Store)
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work, "an unknown order stays protected")
@@ -151,6 +160,22 @@ func TestDropCut(t *testing.T) {
 	requireDrained(t, q)
 	require.Equal(t, "b2:1", letterOf(t, q, "A-1").IntentID)
 	require.False(t, lookup(t, q, "A-1").Dropped, "nobody dropped this intent's letter, and an audit must miss it if it is gone")
+	requireBalanced(t, q)
+}
+
+// A letter that somebody removed by hand can be dropped, so that the books balance again.
+func TestDropOfALetterThatIsGone(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", rejected())
+	removeLetter(t, q, l)
+	requireNoLetter(t, q, "A-1")
+	a, err := books.Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.False(t, a.Balanced())
+	gone, err := q.Operator.Drop(t.Context(), l, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	requireBalanced(t, q)
 }
 
 // A person drops a letter and is held up. Meanwhile the same intent fails again.
@@ -160,18 +185,51 @@ func TestDropLeavesALaterLetterOfTheSameIntent(t *testing.T) {
 	s := startBroker(t)
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	l := deadLetter(t, q, "A-1", rejected())
+	store := q.Ledger.ExportStore()
 	late := &meanwhile{Store: slow.Ledger.ExportStore(), beforeIntent: func() {
-		require.NoError(t, q.Ledger.ExportStore().PutLetter(t.Context(), "A-1", l, l))
+		seq, err := store.PutLetter(t.Context(), "A-1", l)
+		require.NoError(t, err)
+		entry, err := q.Ledger.Lookup(t.Context(), "A-1")
+		require.NoError(t, err)
+		_, err = store.PutRecord(t.Context(), "A-1", entry.Record.WithLetter(l.IntentID, seq), entry.Seq)
+		require.NoError(t, err)
 	}}
 	slow.Ledger.ExportSetStore(late)
 	gone, err := slow.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
 	require.Nil(t, late.beforeIntent, "the letter was replaced")
 	require.True(t, gone)
-	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
-	require.NoError(t, err)
-	require.False(t, entry.Record.Dropped)
+	require.False(t, lookup(t, q, "A-1").Dropped)
 	require.Greater(t, letterOf(t, q, "A-1").Seq, l.Seq)
+	requireBalanced(t, q)
+}
+
+// A person drops the letter of a withheld intent. No redelivery of that one stores it again, and the order in doubt
+// keeps its own.
+func TestDropOfAListedLetter(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	forgetIDs(t, s)
+	doubtful(t, q)
+	first, l := letterOf(t, q, "A-1"), withheld(t, q)
+	require.Len(t, lettersOf(t, q, "A-1"), 2)
+	gone, err := q.Operator.Drop(t.Context(), l, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	require.Equal(t, first.Seq, letterOf(t, q, "A-1").Seq)
+	requireLetters(t, q, 1)
+	publishAgain(t, q, correction("i2"))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSettled, d.Work)
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
+	requireDrained(t, q)
+	requireLetters(t, q, 1)
+	requireBalanced(t, q)
+	gone, err = q.Operator.Drop(t.Context(), first, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
+	requireLetters(t, q, 0)
 	requireBalanced(t, q)
 }
 
@@ -183,7 +241,7 @@ func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	slow.Ledger.ExportSetStore(&lateReader{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
+	slow.Ledger.ExportSetStore(&slowRemoval{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
 	done := make(chan error)
 	go func() {
 		_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
@@ -324,16 +382,16 @@ func (w *slowWriter) PutRecord(ctx context.Context, token string, r *order.Recor
 	return 0, settle.ErrStale
 }
 
-// lateReader waits before it reads a letter.
-type lateReader struct {
+// slowRemoval waits before it removes a letter.
+type slowRemoval struct {
 	settle.Store
 	reached, goOn chan struct{}
 }
 
-func (l *lateReader) Letter(ctx context.Context, token string) (*settle.Letter, error) {
+func (l *slowRemoval) DeleteLetter(ctx context.Context, token string, seq uint64) error {
 	close(l.reached)
 	<-l.goOn
-	return l.Store.Letter(ctx, token)
+	return l.Store.DeleteLetter(ctx, token, seq)
 }
 
 // An order in doubt was withdrawn, so its record names who did that. The next intent is

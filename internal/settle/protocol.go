@@ -1,6 +1,9 @@
 package settle
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 // Protocol keeps the settle rules R1 to R10 and R13 to R15 (docs/protocol.md) over a
 // [Store], with one part for each who acts. The parts are safe for concurrent use and run
@@ -17,6 +20,8 @@ type Protocol struct {
 	Claims *Claims
 	// Trimmer keeps the log of intents short.
 	Trimmer *Trimmer
+	// Sweeper removes dead letters that no record names.
+	Sweeper *Sweeper
 	// Overdue finds deliveries that wait for a clock.
 	Overdue *Overdue
 	// Mover takes intents out of the waiting room.
@@ -30,7 +35,7 @@ func New(cfg Config, store Store, runtime Runtime) Protocol {
 	if cfg.Patience == nil {
 		cfg.Patience = impatient{}
 	}
-	cfg.ProveAtOnce = cmp.Or(cfg.ProveAtOnce, ReadBatch)
+	cfg.ProveAtOnce, cfg.SweepAfter = cmp.Or(cfg.ProveAtOnce, ReadBatch), cmp.Or(cfg.SweepAfter, time.Hour)
 	ledger := &Ledger{cfg: cfg, log: cfg.Log, store: store, time: runtime}
 	producer, claims := &Producer{ledger}, newClaims(ledger)
 	acked := &acknowledged{}
@@ -38,6 +43,7 @@ func New(cfg Config, store Store, runtime Runtime) Protocol {
 		Ledger: ledger, Producer: producer, Claims: claims,
 		Worker:   &Worker{ledger: ledger, claims: claims, acked: acked, highWater: newHighWater(ledger)},
 		Trimmer:  &Trimmer{ledger: ledger, claims: claims, acked: acked},
+		Sweeper:  &Sweeper{ledger: ledger},
 		Overdue:  &Overdue{ledger: ledger, claims: claims},
 		Mover:    &Mover{ledger: ledger},
 		Operator: &Operator{ledger, producer},

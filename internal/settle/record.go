@@ -43,13 +43,13 @@ func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, min
 	for {
 		next := order.Merge(base.Record, mine)
 		if next == nil {
-			base.replaced = base.Record
 			return base, nil
 		}
 		seq, err := lg.store.PutRecord(ctx, token, next, base.Seq)
 		switch {
 		case err == nil:
-			return Entry{Record: next, Seq: seq, replaced: base.Record}, nil
+			lg.removeUnnamed(ctx, token, base.Record, next)
+			return Entry{Record: next, Seq: seq}, nil
 		case errors.Is(err, ErrStorage):
 			return base, err
 		case ctx.Err() != nil:
@@ -65,7 +65,7 @@ func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, min
 		}
 		w.Answered()
 		if base.Record != nil && base.Record.WriteID == mine.WriteID {
-			base.replaced = before
+			lg.removeUnnamed(ctx, token, before, base.Record)
 			return base, nil // only the confirmation was lost
 		}
 		other, err := instead(base)
@@ -131,7 +131,8 @@ func (lg *Ledger) updateRecord(ctx context.Context, token string, decide func(cu
 		seq, err := lg.store.PutRecord(ctx, token, next, cur.Seq)
 		switch {
 		case err == nil:
-			return Entry{Record: next, Seq: seq, replaced: cur.Record}, nil
+			lg.removeUnnamed(ctx, token, cur.Record, next)
+			return Entry{Record: next, Seq: seq}, nil
 		case errors.Is(err, ErrStorage), ctx.Err() != nil:
 			return cur, err
 		case !errors.Is(err, ErrStale):

@@ -43,32 +43,32 @@ func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
 	requireBalanced(t, a)
 }
 
-// R4: the acceptance is written between the successor's result and letter, and
-// finds no letter to remove.
+// R4: the acceptance is written between the successor's letter and its record, which never names the letter.
 func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	a, b, frozen, successor := twoOwners(t)
-	failed := writeOnly(t, b, successor, report(order.Rejected, successor.History))
-
-	frozen.Lease().ExportEndNow()
-	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	require.NoError(t, b.Worker.ExportComplete(t.Context(), successor, failed, nil))
-	require.Nil(t, letterOf(t, a, "A-1"))
+	b.Ledger.ExportSetStore(&meanwhile{Store: b.Ledger.ExportStore(), afterFiled: func() {
+		frozen.Lease().ExportEndNow()
+		settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	}})
+	require.Equal(t, order.OutcomeAccepted, settleAs(t, b, successor, report(order.Rejected, successor.History)).Record.Outcome())
+	requireLetters(t, a, 0)
 	requireDrained(t, a)
 	requireBalanced(t, a)
 }
 
-// R4: a former owner acknowledges the intent late. A person settles the order before the
-// present owner files its letter.
+// R4: a person settles the order while its redelivery makes sure of the letter, which somebody removed by hand.
 func TestR4ALetterThatCrossesAPersonsWordIsRemoved(t *testing.T) {
 	a, b, frozen, successor := twoOwners(t)
 	failed := writeOnly(t, b, successor, exhaustedInDoubt())
 	require.NoError(t, frozen.ExportAnswer().Ack())
 	requireAcknowledged(t, a)
 	require.NoError(t, a.Store().PurgeIntents(t.Context(), 1)) // on a connection whose floor was proven before
-	_, err := a.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
-	require.NoError(t, err)
-	require.NoError(t, b.Worker.ExportComplete(t.Context(), successor, failed, nil))
-	require.Nil(t, letterOf(t, a, "A-1"))
+	b.Ledger.ExportSetStore(&meanwhile{Store: b.Ledger.ExportStore(), afterFiled: func() {
+		_, err := a.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
+		require.NoError(t, err)
+	}})
+	require.NoError(t, b.Worker.ExportComplete(t.Context(), successor, failed))
+	requireLetters(t, a, 0)
 	requireBalanced(t, a)
 }
 
@@ -111,21 +111,24 @@ func TestR1AWriteThatWasLostIsRepeated(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 }
 
-// R1 raises a failure to unknown. A letter that is filed already follows.
+// R1 raises a failure to unknown. Its letter is about that from then on, and stays.
 func TestR1ALetterFollowsItsResultToUnknown(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	record := func(o order.Outcome) *order.Record {
-		rec := q.Worker.ExportRecord(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o})
-		return &rec
-	}
-	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
-	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeUnknown), nil)))
+	settleAs(t, q, d, report(order.Rejected, d.History))
 	l := letterOf(t, q, "A-1")
-	require.Equal(t, order.OutcomeUnknown, l.Outcome)
-	require.Equal(t, order.OutcomeRejected, l.Earlier[0].Outcome)
-
-	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
-	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "who comes late takes nothing back")
+	require.Equal(t, order.OutcomeRejected, l.Outcome)
+	write := func(o order.Outcome) {
+		_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), settle.Entry{}, q.Worker.ExportRecord(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o, Unsure: o == order.OutcomeUnknown}))
+		require.NoError(t, err)
+	}
+	write(order.OutcomeUnknown)
+	now := letterOf(t, q, "A-1")
+	require.Equal(t, order.OutcomeUnknown, now.Outcome)
+	require.Equal(t, l.Seq, now.Seq)
+	write(order.OutcomeRejected)
+	require.Equal(t, now, letterOf(t, q, "A-1"), "who comes late takes nothing back")
+	requireDrained(t, q)
+	requireBalanced(t, q)
 }

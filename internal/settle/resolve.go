@@ -34,14 +34,18 @@ var ErrReplaced = errors.New("the order was handled again since; look it up at t
 // ResolveLetter is Resolve for the order of a listed letter. It writes nothing if
 // the letter was removed or replaced since it was listed, and reports that as gone.
 func (op *Operator) ResolveLetter(ctx context.Context, listed *Letter, as order.Outcome, p Person) (gone bool, err error) {
-	l, err := op.ledger.rereadListed(ctx, listed)
+	l, now, err := op.ledger.rereadListed(ctx, listed)
 	switch {
 	case err != nil || l == nil:
 		return l == nil, err
 	case l.Conflict:
 		return false, fmt.Errorf("order %s exists with another body: %w", l.OrderNo, ErrNotInDoubt)
 	}
-	_, err = op.resolve(ctx, l.Token(), l.OrderNo, about{intent: l.IntentID}, as, p)
+	of := about{intent: l.IntentID}
+	if now.Record.Refused(l.Seq) != nil { // her word is about the intent whose body it was refused for
+		of = about{writeID: listed.seen}
+	}
+	_, err = op.resolve(ctx, l.Token(), l.OrderNo, of, as, p)
 	if errors.Is(err, ErrReplaced) {
 		return true, nil
 	}
@@ -86,10 +90,7 @@ func (op *Operator) resolve(ctx context.Context, token, orderNo string, of about
 		}
 		return next, err
 	})
-	if err != nil {
-		return entry.Record, err
-	}
-	return entry.Record, op.ledger.removeLetter(ctx, token, entry.Record)
+	return entry.Record, err
 }
 
 // resolved returns cur with the person's word, or nil if cur has it already.
@@ -99,7 +100,7 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now
 		return nil, fmt.Errorf("order %s: %w", orderNo, ErrNoResult)
 	case cur.By != "" && cur.Outcome() == as:
 		return nil, nil
-	case cur.Outcome() != order.OutcomeUnknown && cur.By == "":
+	case cur.Outcome() != order.OutcomeUnknown && !cur.Resolved():
 		return nil, fmt.Errorf("order %s is %s: %w", orderNo, cur.Word, ErrNotInDoubt)
 	}
 	next := *cur

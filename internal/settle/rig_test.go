@@ -57,7 +57,7 @@ func attempting(t *testing.T, q *queue.Queue, d *settle.Delivery) order.History 
 // meanwhile is a store that runs a function once, before or after the first request of a kind.
 type meanwhile struct {
 	settle.Store
-	beforeIntent, afterIntent, beforeLetter, afterLetter, beforePublish, beforeRemoval func()
+	beforeIntent, afterIntent, beforeLetter, afterLetter, afterFiled, beforePublish, beforeRemoval func()
 }
 
 func once(do *func()) {
@@ -79,10 +79,15 @@ func (s *meanwhile) Intents(ctx context.Context, orderNos []string) ([]*settle.M
 	return s.Store.Intents(ctx, orderNos)
 }
 
-func (s *meanwhile) Letter(ctx context.Context, token string) (*settle.Letter, error) {
+func (s *meanwhile) Letter(ctx context.Context, token string, seq uint64) (*settle.Letter, error) {
 	once(&s.beforeLetter)
 	defer once(&s.afterLetter)
-	return s.Store.Letter(ctx, token)
+	return s.Store.Letter(ctx, token, seq)
+}
+
+func (s *meanwhile) PutLetter(ctx context.Context, token string, l *settle.Letter) (uint64, error) {
+	defer once(&s.afterFiled)
+	return s.Store.PutLetter(ctx, token, l)
 }
 
 func (s *meanwhile) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
@@ -90,9 +95,9 @@ func (s *meanwhile) PublishIntent(ctx context.Context, m *settle.Message) (settl
 	return s.Store.PublishIntent(ctx, m)
 }
 
-func (s *meanwhile) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
+func (s *meanwhile) DeleteLetter(ctx context.Context, token string, seq uint64) error {
 	once(&s.beforeRemoval)
-	return s.Store.DeleteLetter(ctx, token, l)
+	return s.Store.DeleteLetter(ctx, token, seq)
 }
 
 // openCut connects a worker whose connection can be cut.
@@ -129,6 +134,28 @@ func again(t *testing.T, d *settle.Delivery, to *queue.Queue) *settle.Delivery {
 	t.Helper()
 	require.NoError(t, d.ExportAnswer().Nak())
 	return pull(t, to, 1)[0]
+}
+
+// lettersOf reads the letters of an order_no, the one that was filed last first.
+func lettersOf(t *testing.T, q *queue.Queue, no string) []*settle.Letter {
+	t.Helper()
+	letters, err := q.Ledger.Letters(t.Context(), no)
+	require.NoError(t, err)
+	return letters
+}
+
+// removeLetter removes a letter that its record goes on naming, as somebody may do by hand.
+func removeLetter(t *testing.T, q *queue.Queue, l *settle.Letter) {
+	t.Helper()
+	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), l.Token(), l.Seq))
+}
+
+// requireLetters checks how many letters are stored, named or not.
+func requireLetters(t *testing.T, q *queue.Queue, n int) {
+	t.Helper()
+	c, err := q.Census.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, n, c.Letters)
 }
 
 // lookup reads the last word on an order_no.

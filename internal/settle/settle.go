@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"orderpost/internal/order"
 )
 
-// Settle carries out what order.Decide decided for a delivery. It writes the
-// outcome, then the dead letter, then acknowledges the intent (R4), each
+// Settle carries out what order.Decide decided for a delivery. It stores the dead
+// letter of a failure, writes the outcome, which names the letter, and then acknowledges the intent (R4), each
 // confirmed by JetStream before the next. After a crash between two steps,
 // Check finds in the redelivery what is missing. Settle returns the record that
 // the stream holds afterwards. It adds to r.History what the settlement says about it; a
@@ -37,29 +36,39 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
 		r.History.Suspects = 0
 	}
+	file := func() error {
+		if !s.Outcome.NeedsLetter() {
+			return nil
+		}
+		err := wk.ledger.fileLetter(ctx, d, newLetter(d, wk.record(d, r, s), r.Trail))
+		lapsed() // it took a while
+		return err
+	}
+	if err := file(); err != nil {
+		return d.Last, err
+	}
 	unsent := r.History.Attempts == d.History.Attempts // what the outcome rests on was read, not answered
 	began := wk.ledger.time.Now()
 	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, wk.record(d, r, s), func(now Entry) (*order.Record, error) {
-		switch {
-		case lapsed(): // the claim may end while the broker is out of reach
-			return wk.record(d, r, s), nil
-		case unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq:
+		lapsed() // the claim may end while the broker is out of reach
+		if unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq {
 			return nil, errWritten
-		default:
-			return nil, nil
 		}
+		err := file()
+		return wk.record(d, r, s), err
 	})
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
+	wk.ledger.discardLetter(ctx, d, stored.Record)
 	outcome := stored.Record.Outcome()
 	switch {
-	case s.Action == order.ActMerge && outcome != order.OutcomeAccepted:
-		return stored, nil // message and letter belong to the new owner
+	case s.Action == order.ActMerge && outcome != order.OutcomeAccepted: // the message belongs to the new owner
+		return stored, wk.ledger.ensureLetter(ctx, d, stored.Record, r.Trail)
 	case d.overtakenBy(stored.Record):
 		return stored, wk.giveBack(ctx, d, stored, began, 0) // the next check finds the other intent's outcome
 	case outcome != order.OutcomeNone:
-		return stored, wk.complete(ctx, d, stored, r.Trail)
+		return stored, wk.complete(ctx, d, stored.Record, r.Trail)
 	case stored.Record.IntentID == d.Intent.ID && stored.Record.Delivered > d.Delivered:
 		return stored, nil // a later delivery has it, and a NAK would end that one's claim (R7)
 	case s.Action == order.ActDelay:
@@ -95,6 +104,9 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 		Position: d.Position, Batch: d.Intent.Batch, Source: d.Intent.Source,
 		Worker: wk.ledger.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
 	}
+	if s.Outcome.NeedsLetter() {
+		rec.Letter = d.letter
+	}
 	if d.Order != nil {
 		rec.BodyHash = d.Order.BodyHash()
 	}
@@ -123,9 +135,11 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 }
 
 // recordFor returns the current record with this intent as the one that it
-// settles.
+// settles, without the other intents that it lists: what becomes of those, order.Merge takes from
+// the record that is stored by then.
 func (wk *Worker) recordFor(d *Delivery) order.Record {
 	rec := *d.Last.Record
+	rec.Conflicts = nil
 	rec.IntentID, rec.Position, rec.Waited, rec.Unqueued = d.Intent.ID, d.Position, d.waited(), false
 	return rec
 }
@@ -133,56 +147,11 @@ func (wk *Worker) recordFor(d *Delivery) order.Record {
 // complete makes sure of the dead letter of a settled intent and then
 // acknowledges the intent. For a redelivery of an intent that is settled
 // already, it is the whole handling.
-func (wk *Worker) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
-	rec := stored.Record
-	mine := rec.IntentID == d.Intent.ID
-	var err error
-	switch {
-	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec), rec.ConflictOf(d.Intent.ID) != nil:
-		err = wk.fileLetter(ctx, d, wk.ledger.refusal(d, rec, WorkConflict))
-	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
-		err = wk.ledger.removeLetter(ctx, d.token, rec)
-	case rec.NeedsLetter() && rec.Listed(d.Intent.ID) != nil:
-		l := wk.ledger.refusal(d, rec, WorkWithheld)
-		l.FiledAt = rec.Listed(d.Intent.ID).RefusedAt
-		err = wk.fileFailure(ctx, d, l)
-	case rec.NeedsLetter() && mine:
-		err = wk.fileFailure(ctx, d, newLetter(d, rec, trail))
-	case rec.Resolved() && mine && d.Redelivered():
-		err = wk.ledger.removeLetter(ctx, d.token, rec) // a former owner may have filed it behind the person's word
-	}
-	switch {
-	case errors.Is(err, errLapsed) && rec.Outcome() == order.OutcomeAccepted:
-		return wk.ledger.removeLetter(ctx, d.token, rec) // another owner may have acknowledged the message
-	case errors.Is(err, errLapsed):
-		return nil // the message is delivered again, and the new owner files the letter
-	case err != nil:
+func (wk *Worker) complete(ctx context.Context, d *Delivery, rec *order.Record, trail []order.Attempt) error {
+	if err := wk.ledger.ensureLetter(ctx, d, rec, trail); err != nil {
 		return fmt.Errorf("order %s: dead letter: %w", d.OrderNo(), err)
 	}
 	return wk.ack(d)
-}
-
-// fileFailure files the letter of a failed result. A late acceptance or a person's word
-// that was written meanwhile found no letter to remove, so fileFailure reads the record
-// again afterwards.
-func (wk *Worker) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
-	if err := wk.fileLetter(ctx, d, l); err != nil {
-		return err
-	}
-	now, err := wk.ledger.rereadRecord(ctx, d.token)
-	if err != nil {
-		return err
-	}
-	if rec := now.Record; rec.Outcome() == order.OutcomeAccepted || rec.Resolved() || rec != nil && rec.IntentID == d.Intent.ID && !rec.NeedsLetter() {
-		return wk.ledger.removeLetter(ctx, d.token, rec)
-	}
-	return nil
-}
-
-// mayHaveLetter reports whether the order_no can have a dead letter. It cannot
-// if it never had a record and was delivered once.
-func (d *Delivery) mayHaveLetter(stored Entry) bool {
-	return d.Last.Record != nil || stored.replaced != nil || d.Redelivered()
 }
 
 // otherBody reports whether the accepted order differs from the one that this
@@ -203,7 +172,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 		rec.By = ""
 	}
 	if c := last.Listed(d.Intent.ID); c != nil {
-		counted, rec = c.Position, *wk.ledger.refusal(d, last, WorkConflict).refusedRecord(last)
+		counted, rec = c.Position, *wk.ledger.refusal(d, last).refusedRecord(last)
 	}
 	if d.After(counted, d.Birth) {
 		stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, &rec)
@@ -212,7 +181,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 		}
 		d.Last = stored
 	}
-	return wk.complete(ctx, d, d.Last, nil)
+	return wk.complete(ctx, d, d.Last.Record, nil)
 }
 
 // HandBack gives back a delivery whose time has not come (WorkNotYet,

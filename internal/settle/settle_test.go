@@ -20,25 +20,87 @@ func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report)
 	return written
 }
 
-func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
+// R4: a worker is killed between letter and record. Nobody sees that letter, and the redelivery stores its own.
+func TestR4ALetterWithoutARecordCountsForNothing(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	failed := q.Worker.ExportRecord(d, rejected(), order.Settlement{Action: order.ActSettle, Outcome: order.OutcomeRejected})
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, &failed, nil))) // and killed
+	inert := d.ExportLetter()
+	d = again(t, d, q)
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	requireNoLetter(t, q, "A-1")
+	requireBalanced(t, q)
+	settleAs(t, q, d, rejected())
+	requireDrained(t, q)
+	require.Len(t, lettersOf(t, q, "A-1"), 1)
+	require.Greater(t, letterOf(t, q, "A-1").Seq, inert)
+	requireBalanced(t, q)
+	requireLetters(t, q, 2) // the first until it is swept
+}
+
+// R4: the letter is found, or is stored again if somebody removed it, and the record names it.
+func TestR4ARedeliveryFindsTheLetter(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *queue.Queue, *settle.Letter){
+		"it is there":         func(*testing.T, *queue.Queue, *settle.Letter) {},
+		"somebody removed it": removeLetter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "a")
+			publish(t, q, intent("A-1", "i1"))
+			d := pull(t, q, 1)[0]
+			real := d.ExportAnswer()
+			d.ExportSetAnswer(deafAnswer{}) // killed between record and ack
+			settleAs(t, q, d, rejected())
+			d.ExportSetAnswer(real)
+			l := letterOf(t, q, "A-1")
+			d = again(t, d, q)
+			require.Equal(t, settle.WorkSettled, d.Work)
+			lose(t, q, l)
+			require.NoError(t, q.Worker.Complete(t.Context(), d))
+			requireDrained(t, q)
+			require.EqualValues(t, 1, requireBalanced(t, q).Letters)
+			now := letterOf(t, q, "A-1")
+			require.Equal(t, name == "it is there", l.Seq == now.Seq)
+			require.Equal(t, body("A-1"), now.Body)
+			require.Equal(t, "rule 2", now.Reason)
+			require.Equal(t, 1, lookup(t, q, "A-1").Settled)
+		})
+	}
+}
+
+// R4: two workers make sure of a letter at once. One is named, and the other is removed.
+func TestR4TwoWorkersStoreOneLetter(t *testing.T) {
+	s := startBroker(t)
+	slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	writeOnly(t, q, d, rejected())
+	d = again(t, d, slow)
+	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), afterFiled: func() {
+		require.NoError(t, q.Worker.Complete(t.Context(), again(t, d, q)))
+	}})
+	require.NoError(t, slow.Worker.Complete(t.Context(), d))
+	requireDrained(t, q)
+	require.Len(t, lettersOf(t, q, "A-1"), 1)
+	requireLetters(t, q, 1)
+	requireBalanced(t, q)
+}
+
+// R4: a record without a letter, as one has that a doubt reported late has raised from cancelled.
+func TestR4ARecordWithoutALetterGetsOne(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	writeOnly(t, q, d, report(order.Rejected, d.History))
 	require.EqualValues(t, 1, requireBalanced(t, q).Unacked, "its redelivery files the letter")
-
-	for range 2 { // the second time between letter and ack
-		d = again(t, d, q)
-		require.Equal(t, settle.WorkSettled, d.Work)
-		require.NoError(t, q.Worker.ExportFileFailure(t.Context(), d, settle.ExportNewLetter(d, d.Last.Record, nil)))
-	}
 	d = again(t, d, q)
+	require.Equal(t, settle.WorkSettled, d.Work)
 	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.EqualValues(t, 1, requireBalanced(t, q).Letters)
-	l := letterOf(t, q, "A-1")
-	require.Equal(t, body("A-1"), l.Body)
-	require.Empty(t, l.Earlier)
+	require.Equal(t, body("A-1"), letterOf(t, q, "A-1").Body)
 }
 
 // R6: an intent for an accepted order with the same body is done and counted.
@@ -61,7 +123,7 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: other, ID: "i3"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, q.Worker.ExportRefusal(d, d.Last.Record, d.Work))) // and killed
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, q.Worker.ExportRefusal(d, d.Last.Record))) // and killed
 	d = again(t, d, q)
 	require.Equal(t, settle.WorkConflict, d.Work)
 	end, err := q.Worker.Refuse(t.Context(), d)
@@ -99,11 +161,11 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	l := letterOf(t, q, "A-1")
 	require.Equal(t, "i2", l.IntentID)
 	require.Equal(t, order.OutcomeUnknown, l.Outcome)
-	require.Equal(t, "i1", l.Earlier[0].IntentID, "what it took the place of is carried on")
-
+	requireLetters(t, q, 1) // it holds the same body
 	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Empty(t, entry.Record.Conflicts, "the same body")
+	require.Equal(t, "i1", entry.Record.Earlier[0].IntentID)
 	leave := *entry.Record
 	leave.Allowed = true
 	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", &leave, entry.Seq)
@@ -124,6 +186,39 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.EqualValues(t, 3, requireBalanced(t, q).Settled)
 }
 
+// A person drops the letter of a conflict. Her program looked for pending intents before a repetition of the accepted
+// body was stored, and writes after that one's check.
+func TestR4ARepetitionNamesNoLetterThatWasDropped(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+	publish(t, q, correction("i2"))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkConflict, d.Work)
+	_, err := q.Worker.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	requireDrained(t, q)
+	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), afterIntent: func() {
+		publish(t, q, intent("A-1", "i3"))
+		d = pull(t, q, 1)[0]
+		require.Equal(t, settle.WorkRepeat, d.Work)
+	}})
+	gone, err := slow.Operator.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	stored, err := q.Worker.Repeat(t.Context(), d)
+	require.NoError(t, err)
+	require.Equal(t, "i3", stored.Record.IntentID)
+	require.True(t, stored.Record.Listed("i2").Dropped)
+	require.Empty(t, stored.Record.Letters())
+	requireDrained(t, q)
+	requireLetters(t, q, 0)
+	requireBalanced(t, q)
+}
+
 // A conflict that is delivered again because its acknowledgement was lost is
 // not counted again. Its letter is made sure of.
 func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
@@ -135,7 +230,7 @@ func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.Worker.ExportRefusal(d, d.Last.Record, settle.WorkConflict).ExportRefusedRecord(d.Last.Record))
+	_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.Worker.ExportRefusal(d, d.Last.Record).ExportRefusedRecord(d.Last.Record))
 	require.NoError(t, err) // and killed
 	d = again(t, d, q)
 	require.Equal(t, settle.WorkSettled, d.Work)

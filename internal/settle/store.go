@@ -31,15 +31,19 @@ type Store interface {
 	// absent). Errors: ErrStale, ErrStorage.
 	PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error)
 
-	// Letter reads the dead letter under a token, nil if there is none. Error:
-	// ErrNotALetter.
-	Letter(ctx context.Context, token string) (*Letter, error)
-	// PutLetter stores l if the stored letter is still replaces (nil = none),
-	// and removes what l does not need of that one. Errors: those of PutRecord.
-	PutLetter(ctx context.Context, token string, l, replaces *Letter) error
-	// DeleteLetter removes the letter with sequence l.Seq and no other. It is
+	// Letter reads the dead letter with a sequence, nil if there is none under the token.
+	Letter(ctx context.Context, token string, seq uint64) (*Letter, error)
+	// PutLetter stores l beside the letters that are stored under the token, and returns its sequence.
+	// Error: ErrStorage.
+	PutLetter(ctx context.Context, token string, l *Letter) (seq uint64, err error)
+	// DeleteLetter removes the letter with a sequence, if it is one under the token, and no other. It is
 	// no error if that letter is gone. Error: ErrRefused.
-	DeleteLetter(ctx context.Context, token string, l *Letter) error
+	DeleteLetter(ctx context.Context, token string, seq uint64) error
+	// LettersFrom returns the first dead letters from a sequence on, at most a number of them. A replica that
+	// lags may lack later ones.
+	LettersFrom(ctx context.Context, seq uint64, most int) ([]LetterRef, error)
+	// LastLetter returns the sequence of the letter that was stored last, or a later one.
+	LastLetter(ctx context.Context) (uint64, error)
 
 	// Intent and IntentAt read a stored intent by its order_no or its sequence,
 	// nil if there is none.
@@ -110,8 +114,13 @@ type Entry struct {
 	Record *order.Record
 	// Seq is the record's sequence in the results stream; 0 if there is none.
 	Seq uint64
+}
 
-	replaced *order.Record // the record that a write of ours replaced, or gave way to
+// LetterRef names a dead letter.
+type LetterRef struct {
+	// Token is the token that the letter is filed under.
+	Token string
+	Seq   uint64
 }
 
 // Barrier names the last record of the results stream as the stream's leader
@@ -204,9 +213,6 @@ var ErrStale = errors.New("somebody else wrote since this was read")
 // ErrRefused is returned if the broker answered that it will not do what was
 // asked. Asking again does not help.
 var ErrRefused = errors.New("the broker refused")
-
-// ErrNotALetter means that a message of the dead-letter stream cannot be read.
-var ErrNotALetter = errors.New("not a dead letter of orderpost")
 
 // ErrFull is returned when a stream takes no more because of its
 // limits or the disk. Nothing was stored. Try again later.

@@ -2,13 +2,10 @@ package settle
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"orderpost/internal/order"
 )
 
 const (
@@ -275,23 +272,16 @@ func (tr *Trimmer) lookFrom(ctx context.Context, next, last uint64, done judge) 
 	return nil, seen, over, true, err
 }
 
-// finish looks, and does what no delivery comes back to do (R14): it files the letter of an intent that
-// a late acceptance made a conflict, and removes the one that an accepted order, or a person's word, has left.
+// finish looks, and does what no delivery comes back to do (R14): it stores the letter that a settled intent
+// lacks, because a late acceptance made it a conflict, or a worker reported a doubt after it was acknowledged.
 func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	done, err := tr.done(ctx, m, last)
-	r := last.Record
-	if err == nil && !done && m.SettledBy(r) && r.ConflictOf(m.IntentID()) != nil {
-		if err = tr.ledger.fileConflict(ctx, m, r); errors.Is(err, ErrNotALetter) || errors.Is(err, ErrStale) {
-			return false, nil // the audit names it, or somebody else filed one
-		}
-		return err == nil, err
-	}
-	if err != nil || !done || !m.SettledBy(r) || m.needsLetter(r) || r.Outcome() != order.OutcomeAccepted && !r.Resolved() {
+	if err != nil || done || !m.SettledBy(last.Record) {
 		return done, err
 	}
-	if err = tr.ledger.removeLetter(ctx, tr.ledger.filedToken(m), r); errors.Is(err, ErrNotALetter) {
-		err = nil // the audit names it
-	}
+	d := &Delivery{msg: m, Position: m.position(last.Record.Birth)}
+	d.Invalid = tr.ledger.readIntent(d)
+	err = tr.ledger.ensureLetter(ctx, d, last.Record, nil)
 	return err == nil, err
 }
 

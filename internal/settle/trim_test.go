@@ -260,7 +260,7 @@ func TestR14AnIntentThatLeftMeanwhileIsNotStranded(t *testing.T) {
 	store := q.Ledger.ExportStore()
 	q.Ledger.ExportSetStore(&meanwhile{Store: store, beforeLetter: func() {
 		require.NoError(t, store.DeleteIntent(t.Context(), 1))
-		require.NoError(t, store.DeleteLetter(t.Context(), d.ExportToken(), letterOf(t, q, "A-0")))
+		require.NoError(t, store.DeleteLetter(t.Context(), d.ExportToken(), lookup(t, worker, "A-0").Letter))
 	}})
 	m, err := q.Trimmer.FirstStranded(t.Context())
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
 	})
 	flow.Go(func() error {
 		for ctx.Err() == nil {
-			err := books.LetterPages(ctx, l.q, func(page []*settle.Letter, _ []error) error {
+			err := books.LetterPages(ctx, l.q, func(page []*settle.Letter) error {
 				for _, letter := range page {
 					if _, err := l.q.Operator.Replay(ctx, letter, settle.ReplayOptions{}); err != nil {
 						return err

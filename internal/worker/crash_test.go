@@ -47,7 +47,7 @@ type story struct {
 
 var stories = []story{
 	{"created", func(*sandbox.Settings) {}, false, []point{atMark, atPost, atResult, atAck}},
-	{"refused", func(s *sandbox.Settings) { s.Faults.Refuse = 1 }, false, []point{atPost, atResult, atLetter, atAck}},
+	{"refused", func(s *sandbox.Settings) { s.Faults.Refuse = 1 }, false, []point{atPost, atLetter, atResult, atAck}},
 	{"out of reach first", func(*sandbox.Settings) {}, true, []point{atNote, atNak, atAttempt}},
 	{"created, answer dropped", func(s *sandbox.Settings) { s.Faults.DropAfter, s.Faults.MaxPerOrder = 1, 1 }, false, []point{atPost, atResult, atAck}},
 }
@@ -170,14 +170,14 @@ func killAndRecover(t *testing.T, s story, policy order.Policy, at point, when n
 		return
 	}
 
-	recorded := at == atLetter || at == atAck || at == atResult && when == netcut.After
+	recorded := at == atAck || at == atResult && when == netcut.After
 	if recorded {
 		require.Equal(t, asked, r.attempts("A-1"), "asked again")
 	}
 	if recorded || policy == order.Park {
 		require.LessOrEqual(t, r.attempts("A-1"), attemptsOf(s, policy), "asked again")
 	}
-	posted := at == atPost || at == atResult && when == netcut.Before
+	posted := at == atPost || at == atLetter || at == atResult && when == netcut.Before
 	unexplained := posted || at == atMark || at == atAttempt || at == atNote && when == netcut.Before
 	switch {
 	case policy == order.Park && unexplained: // without a note an earlier worker, with another policy, may have asked

@@ -72,6 +72,7 @@ type Pool struct {
 	lines      *orderLog
 	draining   atomic.Bool
 	swept      atomic.Int64 // see awaitGate
+	lettersAt  time.Time    // when sweepLetters last looked
 	// inHand counts the orders that are worked on now.
 	inHand atomic.Int64
 

@@ -36,8 +36,8 @@ func (p *Pool) trim(ctx context.Context) {
 // housekeepEvery is how often a worker looks whether what takes minutes to days is due.
 const housekeepEvery = time.Second
 
-// startHousekeeping asks for overdue deliveries (R9) and forgets old results (R11), which one
-// worker of a fleet does, until stop is called.
+// startHousekeeping asks for overdue deliveries (R9), forgets old results (R11) and removes dead letters that no
+// record names (R4), which one worker of a fleet does, until stop is called.
 func (p *Pool) startHousekeeping() (stop func()) { return inBackground(housekeepEvery, p.housekeep) }
 
 func (p *Pool) housekeep(ctx context.Context) {
@@ -52,7 +52,28 @@ func (p *Pool) housekeep(ctx context.Context) {
 	if forgot > 0 {
 		p.Log.Info().Int("results", forgot).Msg("forgot results that are older than ORDERPOST_RESULT_RETENTION")
 	}
-	if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
-		p.Log.Debug().Err(err).Msg("overdue deliveries and old results are not looked at yet; will retry")
+	swept, unswept := p.sweepLetters(ctx)
+	if swept > 0 {
+		p.Log.Info().Int("dead_letters", swept).Msg("removed dead letters that no record names: writes that were cut off had left them")
 	}
+	if err = errors.Join(err, failed, unswept); err != nil && ctx.Err() == nil {
+		p.Log.Debug().Err(err).Msg("overdue deliveries, old results and dead letters are not looked at yet; will retry")
+	}
+}
+
+// sweepEvery is the shortest time between two looks at the dead letters.
+const sweepEvery = time.Minute
+
+// sweepLetters removes dead letters that no record names, but none while a stream lacks its end: the records that
+// name them may come back with it.
+func (p *Pool) sweepLetters(ctx context.Context) (removed int, err error) {
+	now := time.Now()
+	if !p.lettersAt.IsZero() && now.Sub(p.lettersAt) < sweepEvery {
+		return 0, nil
+	}
+	p.lettersAt = now
+	if losses, _, err := p.Queue.Extents.Losses(ctx, nil); err != nil || len(losses) > 0 {
+		return 0, err
+	}
+	return p.Queue.Sweeper.Sweep(ctx)
 }

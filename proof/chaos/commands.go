@@ -111,7 +111,7 @@ func (c *commandRuns) note(name string, args []string, codes []int, code int, ou
 	if strings.Contains(out, "waiting for the broker") {
 		t.Waited++
 	}
-	if !slices.Contains(codes, code) && !refusedForRoom(code, out) && !onlyLetterCameBack(code, args, out) {
+	if !slices.Contains(codes, code) && !refusedForRoom(code, out) {
 		t.Unexpected++
 		c.problems = append(c.problems, fmt.Sprintf("%s %s: exit code %d, of %v: %s", name, strings.Join(args, " "), code, codes, lastPart(out)))
 	}
@@ -217,13 +217,4 @@ func pauseUntil(ctx context.Context, enough <-chan struct{}, d time.Duration) bo
 func refusedForRoom(code int, out string) bool {
 	return code == program.ExitFailed && (strings.Contains(out, "the broker cannot store results") || strings.Contains(out, "the broker has no room") ||
 		strings.Contains(out, "the journal cannot be written") && strings.Contains(out, settle.ErrFull.Error()))
-}
-
-// onlyLetterCameBack reports whether an audit names nothing but letters that were removed: a
-// broker that is killed may bring one back (docs/jepsen.md). At the end dropBroughtBack drops those that
-// a worker removed. A letter that a worker left is found in the history, and in the last audit.
-func onlyLetterCameBack(code int, args []string, out string) bool {
-	found := strings.Count(out, ": accepted, but a dead letter is left\n")
-	return code == program.ExitPartial && slices.Contains(args, "audit") && found > 0 &&
-		strings.Contains(out, fmt.Sprintf("\n%d contradictions\n", found)) && !strings.Contains(out, " not accounted for")
 }

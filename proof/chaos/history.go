@@ -45,7 +45,7 @@ type history struct {
 	lines int
 	err   error
 
-	letters map[string]uint64 // sequence of the letter by order_no, as far as it was seen
+	letters map[uint64]string // order_no by the sequence of a letter
 	seen    [2]uint64         // last sequence read from the results and the dead letters
 	readers []jetstream.ConsumeContext
 	acks    *nats.Subscription
@@ -57,7 +57,7 @@ func newHistory(path string, s oracle.Settings) (*history, error) {
 		return nil, err
 	}
 	s.Start, s.Outside = time.Now().UTC(), true
-	h := &history{start: s.Start, file: f, out: bufio.NewWriterSize(f, 1<<20), letters: make(map[string]uint64)}
+	h := &history{start: s.Start, file: f, out: bufio.NewWriterSize(f, 1<<20), letters: make(map[uint64]string)}
 	h.tell(oracle.Event{Kind: oracle.Begin, Settings: &s})
 	return h, h.err
 }
@@ -152,7 +152,7 @@ func (h *history) record(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	h.tell(e)
 }
 
-// letter writes a dead letter. The tail of a long one has no header.
+// letter writes a dead letter. The header of a long one may be cut.
 func (h *history) letter(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	var l struct {
 		OrderNo  string        `json:"order_no"`
@@ -160,11 +160,11 @@ func (h *history) letter(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 		Outcome  order.Outcome `json:"outcome"`
 		Conflict bool          `json:"conflict"`
 	}
-	if json.Unmarshal([]byte(m.Headers().Get("Order-Letter")), &l) != nil {
-		return
+	if json.Unmarshal([]byte(m.Headers().Get("Order-Letter")), &l) != nil { // it was cut
+		l.OrderNo, _ = order.OrderNoFromToken(strings.TrimPrefix(m.Subject(), "orders.dead."))
 	}
 	h.mu.Lock()
-	h.letters[l.OrderNo] = meta.Sequence.Stream
+	h.letters[meta.Sequence.Stream] = l.OrderNo
 	h.mu.Unlock()
 	h.tell(oracle.Event{At: h.moment(meta.Timestamp), Until: h.moment(time.Now()), Kind: oracle.Filed, OrderNo: l.OrderNo, Seq: meta.Sequence.Stream,
 		Intent: l.IntentID, Outcome: l.Outcome, Conflict: l.Conflict})
@@ -219,7 +219,7 @@ func (h *history) unfile(ctx context.Context, js jetstream.JetStream) error {
 	h.mu.Lock()
 	letters := maps.Clone(h.letters)
 	h.mu.Unlock()
-	for no, seq := range letters {
+	for seq, no := range letters {
 		there, err := letterStored(ctx, s, seq)
 		if err != nil {
 			return fmt.Errorf("history: %w", err)

@@ -147,8 +147,8 @@ const (
 func (v *verdict) print(out io.Writer) error {
 	c := &v.Counts
 	_, err := fmt.Fprintf(out, "history %s: %d events; %d orders, %d deliveries, %d requests, %d records (%d overwritten unseen), %d acknowledgements\n"+
-		"documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d; outcomes",
-		v.file, v.events, c.Orders, c.Deliveries, c.Posts, c.Records, c.Unseen, c.Acknowledged, c.Pauses, c.LateHandBacks, c.LateOutcomes, c.Overlaps, c.Leftovers)
+		"documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d; outcomes",
+		v.file, v.events, c.Orders, c.Deliveries, c.Posts, c.Records, c.Unseen, c.Acknowledged, c.Pauses, c.LateHandBacks, c.LateOutcomes, c.Overlaps)
 	for _, o := range order.Outcomes() {
 		if n := c.Outcomes[o]; n > 0 {
 			_, _ = fmt.Fprintf(out, " %s:%d", o, n)

@@ -69,9 +69,6 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 		defer cancel()
 	}
 	stop()
-	if s.BroughtBack, err = r.dropBroughtBack(ctx); err != nil {
-		return s, err
-	}
 	if r.o.commands {
 		r.command(ctx, always, "deadletter", "audit")
 	}

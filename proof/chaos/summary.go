@@ -51,9 +51,6 @@ type summary struct {
 	Approvals *approvalTally `json:"approvals,omitempty"`
 	// StoredTimes says how often stored times went back, with --clocks.
 	StoredTimes []*storedTimes `json:"stored_times,omitempty"`
-	// BroughtBack counts dead letters that the broker had removed and brought back. Only a
-	// history tells of removals.
-	BroughtBack int `json:"letters_brought_back,omitempty"`
 	// Revived counts processes that ended by themselves (no broker at start, a refused
 	// key) and were restarted.
 	Revived int64         `json:"revived"`
@@ -308,9 +305,6 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	}
 	for _, t := range s.StoredTimes {
 		_, _ = fmt.Fprintf(out, "stored times of %s that went back: %d, by at most %s\n", t.Stream, t.Back, t.Most)
-	}
-	if s.BroughtBack > 0 {
-		_, _ = fmt.Fprintf(out, "dead letters that the broker brought back after it had removed them: %d\n", s.BroughtBack)
 	}
 	for _, p := range s.Problems {
 		_, _ = fmt.Fprintln(out, "  "+p)

@@ -9,6 +9,7 @@
 //	oracle.go    what the oracle keeps in mind
 //	invariant.go the invariants, their rules, and findings
 //	facts.go     an intent as it was stored, and what it says about itself
+//	letters.go   what must be true of a dead letter
 //	moves.go, cancel.go, clocks.go  the waiting room, cancellations, jumps of a clock
 //	posts.go     what must be true of a POST
 //	records.go   what must be true of a record, and of an acknowledgement

@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"slices"
-	"time"
 
 	"orderpost/internal/order"
 )
@@ -60,28 +59,7 @@ func (o *Oracle) endOrder(c *course) {
 	if rec.Outcome() == order.OutcomeAccepted && o.misnamed(c, rec.BodyHash) {
 		o.find(True, no, []int{last.line}, "%s is accepted with a body that the API did not confirm, and it confirmed another", rec.IntentID)
 	}
-	if c.unheld != nil && o.process(c.unheldBy).ended == 0 {
-		o.find(Letters, no, []int{c.unheld.line}, "%s removed the letter of %s, which was refused", c.unheldBy, c.unheld.intent)
-	}
-	letter := c.letter
-	switch {
-	case c.misfiled:
-		o.Counts.Misfiled++
-	case rec.NeedsLetter() && letter == nil:
-		o.find(Letters, no, []int{last.line}, "%s without a letter", rec.Word)
-	case rec.NeedsLetter() && letter.intent != rec.IntentID && rec.Listed(letter.intent) == nil:
-		o.find(Letters, no, []int{last.line, letter.line}, "%s is %s, but the letter is about %s", rec.IntentID, rec.Word, letter.intent)
-	case rec.NeedsLetter() && letter.outcome != rec.Outcome():
-		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
-	case letter != nil && letter.conflict && rec.Outcome() == order.OutcomeAccepted && letter.body != "" && letter.body == rec.BodyHash && rec.ConflictOf(letter.intent) == nil:
-		o.find(Letters, no, []int{last.line, letter.line}, "the letter of %s is a conflict's, and its body is the accepted one", letter.intent)
-	case letter == nil || letter.conflict || !done(rec):
-	case rec.Outcome() == order.OutcomeRejected && rec.Listed(letter.intent) != nil: // nobody said what becomes of this body
-	case o.leftover(c):
-		o.Counts.Leftovers++
-	default:
-		o.find(Letters, no, []int{last.line, letter.line}, "%s, but the letter of %s is left", rec.Word, letter.intent)
-	}
+	o.endLetters(c, &last)
 }
 
 // misnamed reports whether the API has one body, confirmed that one to a worker that lived,
@@ -116,36 +94,3 @@ func (c *course) saidNoTooSoon() bool { return c.saidNo(0) && c.postedLate() }
 func (c *course) postedLate() bool {
 	return slices.ContainsFunc(c.posts, func(a *attempt) bool { return a.late })
 }
-
-// leftover reports whether a late acceptance, or a person's word, left a dead letter behind:
-// whoever had to remove the letter was lost before. That is the writer of the record, or of
-// the letter if it was filed later. No message brings a worker back to it. The audit shows
-// such a letter, and replaying it sends nothing. Whoever removes an intent that the broker
-// passed over has to remove the letter.
-func (o *Oracle) leftover(c *course) bool {
-	if c.letter.at < c.passedOver {
-		return false
-	}
-	first := len(c.records)
-	for first > 0 && done(c.records[first-1].rec) {
-		first--
-	}
-	if c.letter.at > c.records[first].at {
-		return o.lost(c.letter.process, c.letter.at)
-	}
-	return slices.ContainsFunc(c.records[first:], func(r observed) bool { return o.lost(r.process, r.at) })
-}
-
-// lost reports whether a process was lost before it had the time to remove a letter.
-func (o *Oracle) lost(process string, since Moment) bool {
-	ended := o.process(process).ended
-	return ended > 0 && ended <= since+removal
-}
-
-// done reports whether nothing is left to do about an order: it was accepted, or a person
-// settled it.
-func done(r *order.Record) bool { return r.Outcome() == order.OutcomeAccepted || r.Resolved() }
-
-// removal is how long the removal of a letter may take: requests get no answer, and a
-// person comes back to it.
-const removal = Moment(time.Minute)

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -136,10 +135,10 @@ func (o *Oracle) checkPermission(c *course, e *Event, prev *order.Record) {
 }
 
 // checkConflicts checks that a record lists intents as refused that were stored as it says,
-// each once and none with its own body.
+// each once and none with its own body, unless that has no outcome yet.
 func (o *Oracle) checkConflicts(c *course, rec *order.Record) {
 	for i, x := range rec.Conflicts {
-		if x.BodyHash != "" && x.BodyHash == rec.BodyHash {
+		if x.BodyHash != "" && x.BodyHash == rec.BodyHash && rec.Outcome() != order.OutcomeNone && rec.Outcome() != order.OutcomeCancelled {
 			o.find(Own, c.orderNo, nil, "%s (%s) lists %s as refused, with its own body", rec.IntentID, rec.Word, x.IntentID)
 		}
 		if slices.ContainsFunc(rec.Conflicts[:i], func(y order.Conflict) bool { return y.IntentID == x.IntentID }) {
@@ -186,15 +185,15 @@ func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
 	switch granted := rec.Allowed && (!prev.Allowed || prev.AllowedFor != rec.AllowedFor); {
 	case granted && !person:
 		o.find(Own, c.orderNo, nil, "%s permits another attempt", e.Process)
-	case granted && !rec.Dropped && c.pending == 0 && (c.letter == nil || settle.LetterReplayed(rec.AllowedFor) != c.letter.seq):
-		o.find(Own, c.orderNo, nil, "%s permits an attempt for %s, and the letter is %s", e.Process, rec.AllowedFor, c.letter)
+	case granted && !prev.Names(settle.LetterReplayed(rec.AllowedFor)):
+		o.find(Own, c.orderNo, nil, "%s permits an attempt for %s, and the record names the letters %d", e.Process, rec.AllowedFor, prev.Letters())
 	}
 	o.checkPermission(c, e, prev)
 	if rec.Outcome() != order.OutcomeAccepted || rec.BodyHash != prev.BodyHash || len(rec.Conflicts) >= 10 {
 		return
 	}
 	for _, x := range prev.Conflicts {
-		if rec.ConflictOf(x.IntentID) == nil {
+		if rec.ConflictOf(x.IntentID) == nil && (x.BodyHash == "" || x.BodyHash != rec.BodyHash) {
 			o.find(Own, c.orderNo, nil, "%s forgets that %s was refused", e.Process, x.IntentID)
 		}
 	}
@@ -259,149 +258,9 @@ func (o *Oracle) checkBooks(c *course, rec *order.Record) {
 	}
 }
 
-// checkLetter checks that a letter is about the intent whose body it holds, and names the
-// letter that it replaces.
-func (o *Oracle) checkLetter(c *course, e *Event) {
-	l := e.Letter
-	if l == nil {
-		return
-	}
-	if l.BodyHash != e.Body || !c.has(func(s *submission) bool {
-		return s.id == l.IntentID && s.body == e.Body && s.batch == l.Batch && s.source == l.Source && s.is(l.Position)
-	}) {
-		o.find(Letters, c.orderNo, nil, "letter %d is not what %s was: from %q, %q", e.Seq, l.IntentID, l.Batch, l.Source)
-	}
-	have := c.letter
-	if seq := settle.LetterReplayed(l.IntentID); have == nil && seq != 0 {
-		have = c.filed[seq]
-	}
-	if have != nil && !slices.ContainsFunc(l.Earlier, func(x settle.Earlier) bool { return x.IntentID == have.intent && x.Outcome == have.outcome }) {
-		o.find(Letters, c.orderNo, []int{have.line}, "the letter of %s comes after that of %s, and does not say so", l.IntentID, have.intent)
-	}
-}
-
-// file keeps the letter that is stored now.
-func (c *course) file() {
-	if c.filed == nil {
-		c.filed = make(map[uint64]*letter)
-	}
-	c.filed[c.letter.seq], c.unheld = c.letter, nil
-}
-
-// checkRemoval checks that the letter of an intent that was refused stays, and one that
-// alone holds a body.
-func (o *Oracle) checkRemoval(c *course, e *Event) {
-	l := c.letter
-	if l == nil || l.seq != e.Seq || len(c.records) == 0 || o.settings.Outside {
-		return
-	}
-	last := &c.records[len(c.records)-1]
-	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
-	switch {
-	case c.wasDropped(last.rec, l.intent), replayed, c.saidNo(l.at): // a person knows that neither exists
-	case last.rec.ConflictOf(l.intent) == nil:
-		if c.holdsAlone(l, last) {
-			o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, l.intent, last.rec.Word)
-		}
-	case c.gaveWay(e.Process): // the end shows whether it is filed again
-		c.unheld, c.unheldBy = l, e.Process
-	default:
-		o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which was refused", e.Process, l.intent)
-	}
-}
-
-// dropped reports whether a record says that a person dropped the letter.
-func dropped(r *order.Record, l *letter) bool {
-	return slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == l.seq })
-}
-
-// wasDropped reports whether a record says that a person dropped a letter of the intent. A
-// former owner may have filed it once more.
-func (c *course) wasDropped(r *order.Record, intent string) bool {
-	for _, l := range c.filed {
-		if l.intent == intent && dropped(r, l) {
-			return true
-		}
-	}
-	return false
-}
-
-// droppedLast reports whether a record says that a person dropped the intent's last letter.
-func (c *course) droppedLast(r *order.Record, intent string) bool {
-	var last *letter
-	for _, l := range c.filed {
-		if l.intent == intent && (last == nil || l.seq > last.seq) {
-			last = l
-		}
-	}
-	return last != nil && dropped(r, last)
-}
-
-// holdsAlone reports whether nothing but this letter, which is in doubt, holds its body, and
-// somebody may still need that.
-func (c *course) holdsAlone(l *letter, last *observed) bool {
-	rec := last.rec
-	switch {
-	case c.misfiled, l.outcome != order.OutcomeUnknown, l.body == "", l.body == rec.BodyHash:
-	case l.at > last.at, c.refiled(l): // it was filed behind what settled the order, or a former owner filed it once more
-	case (rec.Resolved() || rec.Dropped) && rec.IntentID == l.intent: // it was filed behind a person's act
-	case c.pending != 0 && c.named == l.intent: // whoever settles it files its letter again
-	default:
-		return true
-	}
-	return false
-}
-
-// refiled reports whether the letter's intent had another one before.
-func (c *course) refiled(l *letter) bool {
-	for _, other := range c.filed {
-		if other.intent == l.intent && other.seq != l.seq {
-			return true
-		}
-	}
-	return false
-}
-
-// gaveWay reports whether a process wrote a person's word which another process replaced since.
-func (c *course) gaveWay(process string) bool {
-	i := slices.IndexFunc(c.records, func(r observed) bool { return r.process == process && r.rec.Resolved() })
-	return i >= 0 && c.records[len(c.records)-1].process != process
-}
-
 // saidNo reports whether a person said since a moment that no order exists.
 func (c *course) saidNo(since Moment) bool {
 	return slices.ContainsFunc(c.records, func(r observed) bool {
 		return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected && r.at >= since
 	})
-}
-
-// checkFiled checks that the letter of an intent is stored when the intent is acknowledged
-// (R4).
-func (o *Oracle) checkFiled(c *course, e *Event) {
-	if len(c.records) == 0 || o.settings.Outside {
-		return
-	}
-	last := c.records[len(c.records)-1]
-	rec, l, want := last.rec, c.letter, ""
-	if rec.Outcome() == order.OutcomeAccepted && last.claim != e.Claim && (o.process(last.process).ended == 0 || o.lost(last.process, last.at)) {
-		return // a late acceptance, whose writer comes to the letter, or was lost before; the end shows it
-	}
-	switch {
-	case rec.ConflictOf(e.Intent) != nil && l == nil && c.droppedLast(rec, e.Intent): // and the intent was stored once more
-	case rec.ConflictOf(e.Intent) != nil && (l == nil || l.intent != e.Intent || !l.conflict):
-		want = "conflict"
-	case rec.NeedsLetter() && rec.IntentID == e.Intent && (l == nil || l.intent != e.Intent || l.outcome != rec.Outcome()):
-		want = rec.Word
-	}
-	if want != "" {
-		o.find(Letters, c.orderNo, nil, "%s is acknowledged (%s), and its letter is %s", e.Intent, want, l)
-	}
-}
-
-// String says what a letter is about.
-func (l *letter) String() string {
-	if l == nil {
-		return "not there"
-	}
-	return fmt.Sprintf("about %s (%s)", l.intent, l.outcome)
 }

@@ -17,7 +17,7 @@ const (
 	OneClaim     = "no two claims act at once"
 	Delay        = "a delay is kept"
 	Poison       = "poison is proven alone"
-	Letters      = "every failure has its letter, and nothing accepted has one"
+	Letters      = "every failure has its letter, which its record names"
 	AckLast      = "an intent is acknowledged only after its outcome is stored"
 	Reason       = "unknown has a reason"
 	Storage      = "nothing is posted while results are refused"

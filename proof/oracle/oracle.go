@@ -43,8 +43,6 @@ type Counts struct {
 	LateOutcomes                                int // outcomes written after the documented pause, and then in doubt or over another one as doubt
 	BothClocks                                  int // acts of former owners both of whose clocks were wrong
 	SameStamps                                  int // POSTs with the timestamp of an earlier one, after a clock had jumped
-	Misfiled                                    int // orders with a dead letter of a former owner that could not know
-	Leftovers                                   int // dead letters of late acceptances whose writers were lost
 	Moved                                       int // intents that came out of the waiting room into the queue
 	MovedTwice                                  int // of these, after the documented pause
 	Acknowledged                                int // intents that left the queue by an acknowledgement
@@ -67,10 +65,8 @@ func (c *Counts) Add(o Counts) {
 	c.Overlaps += o.Overlaps
 	c.FormerOwners += o.FormerOwners
 	c.LateOutcomes += o.LateOutcomes
-	c.Leftovers += o.Leftovers
 	c.Moved += o.Moved
 	c.MovedTwice += o.MovedTwice
-	c.Misfiled += o.Misfiled
 	c.BothClocks += o.BothClocks
 	c.SameStamps += o.SameStamps
 	c.Acknowledged += o.Acknowledged
@@ -96,8 +92,7 @@ type course struct {
 	unseen   bool // the history lacks a record
 	// unsettled are findings unless a later record tells that the history lacks one.
 	unsettled []unsettled
-	letter    *letter
-	misfiled  bool // a letter was filed by a former owner that could not know
+	letters   map[uint64]*letter // that are stored
 	created   int
 	stamps    map[int64]int // of the requests that arrived, and their lines
 	foreign   bool
@@ -109,14 +104,11 @@ type course struct {
 	tookDown          int
 	line              int // of the first event
 	copies            []submission
-	filed             map[uint64]*letter // all letters, by sequence
-	bodies            map[string]bool    // that the API created
-	lostBodies        map[string]bool    // of deliveries that ended without their worker: each may have been posted
-	unheld            *letter            // of a refused intent, removed for a record that had just given way, until it is filed again
-	unheldBy          string             // the process that removed it
-	passedOver        Moment             // when an intent left the queue that a broker only counted as acknowledged
-	marks             []mark             // what people cancelled
-	neverSent         bool               // the doubt names no body: what is in doubt can never have been sent
+	bodies            map[string]bool // that the API created
+	lostBodies        map[string]bool // of deliveries that ended without their worker: each may have been posted
+	passedOver        Moment          // when an intent left the queue that a broker only counted as acknowledged
+	marks             []mark          // what people cancelled
+	neverSent         bool            // the doubt names no body: what is in doubt can never have been sent
 }
 
 // claim is one delivery.
@@ -182,17 +174,6 @@ type observed struct {
 	// between its last check of the claim and the write, or it could not know because
 	// a former owner returned the message in its own pause.
 	paused bool
-}
-
-type letter struct {
-	intent   string
-	outcome  order.Outcome
-	conflict bool
-	seq      uint64
-	line     int
-	at       Moment
-	process  string
-	body     string
 }
 
 // process is one run of a program.
@@ -269,15 +250,9 @@ func (o *Oracle) Observe(e Event) {
 	case Recorded:
 		o.recorded(&e)
 	case Filed:
-		o.checkFiling(o.course(e.OrderNo), &e)
-		o.checkLetter(o.course(e.OrderNo), &e)
-		o.course(e.OrderNo).letter = &letter{intent: e.Intent, outcome: e.Outcome, conflict: e.Conflict, seq: e.Seq, line: e.Line, at: e.At, process: e.Process, body: e.Body}
-		o.course(e.OrderNo).file()
+		o.filed(&e)
 	case Unfiled:
-		o.checkRemoval(o.course(e.OrderNo), &e)
-		if c := o.course(e.OrderNo); c.letter != nil && c.letter.seq == e.Seq {
-			c.letter = nil
-		}
+		o.unfiled(&e)
 	case Created:
 		c := o.course(e.OrderNo)
 		if c.created++; c.bodies == nil {

@@ -82,16 +82,16 @@ func TestWhatAHistoryShows(t *testing.T) {
 		"accepted and posted": {edit(`{"at":4.25,"until":4.26`, `{"at":1.6,"until":1.7`, `"outcome":"retrying","note":"attempt"`, `"outcome":"accepted"`), AcceptedOnce, "R2", 12},
 		"posted before its delay is over": {edit(`{"at":4.25,"until":4.26`, `{"at":1.6,"until":1.7`, `"note":"attempt"`, `"note":"delayed","not_before":"2026-11-22T12:00:08Z"`),
 			Delay, "R9", 12},
-		"accepted and nothing there":         {edit(line(`"created","order_no"`), ""), True, "R3", 15},
-		"created and nobody asked":           {edit(ack, ack+`{"at":5,"kind":"created","order_no":"B"}`+"\n"), True, "R3", 19},
-		"a timestamp twice":                  {edit(`"order_no":"A","timestamp":1002}`, `"order_no":"A","timestamp":1001}`), Stamped, "docs/signing.md", 13},
-		"a request twice":                    {edit(line(`"why":"duplicate"`), line(`"why":"duplicate"`)+line(`"why":"duplicate"`)), Stamped, "docs/signing.md", 15},
-		"an outcome overwritten":             {edit(ack, ack+strings.Replace(strings.Replace(accepted, `"seq":21,"replaces":20`, `"seq":22,"replaces":21`, 1), `"accepted"`, `"rejected"`, 1)), Stays, "R1", 16},
-		"a write that nobody looked for":     {edit(`"replaces":20`, `"replaces":0`), Conditional, "R1", 12},
-		"an accepted order keeps its letter": {edit(ack, `{"at":4.45,"kind":"filed","order_no":"A","seq":3,"intent_id":"a","outcome":"rejected"}`+"\n"+ack), Letters, "R4", 17},
-		"a failure without a letter":         {edit(`"outcome":"accepted"`, `"outcome":"unknown"`), Letters, "R4", 16},
-		"poison without proof":               {edit(`"outcome":"accepted"`, `"reason":"poison","outcome":"unknown"`), Poison, "R8", 16},
-		"still in the queue":                 {edit(ack, ""), Settled, "R11", 17},
+		"accepted and nothing there":     {edit(line(`"created","order_no"`), ""), True, "R3", 15},
+		"created and nobody asked":       {edit(ack, ack+`{"at":5,"kind":"created","order_no":"B"}`+"\n"), True, "R3", 19},
+		"a timestamp twice":              {edit(`"order_no":"A","timestamp":1002}`, `"order_no":"A","timestamp":1001}`), Stamped, "docs/signing.md", 13},
+		"a request twice":                {edit(line(`"why":"duplicate"`), line(`"why":"duplicate"`)+line(`"why":"duplicate"`)), Stamped, "docs/signing.md", 15},
+		"an outcome overwritten":         {edit(ack, ack+strings.Replace(strings.Replace(accepted, `"seq":21,"replaces":20`, `"seq":22,"replaces":21`, 1), `"accepted"`, `"rejected"`, 1)), Stays, "R1", 16},
+		"a write that nobody looked for": {edit(`"replaces":20`, `"replaces":0`), Conditional, "R1", 12},
+		"a letter that is gone":          {edit(`"outcome":"accepted"`, `"outcome":"unknown","letter":3`, ack, ack+`{"at":5,"kind":"filed","order_no":"A","seq":3,"intent_id":"a"}`+"\n"+`{"at":6,"kind":"unfiled","order_no":"A","seq":3}`+"\n"), Letters, "R4", 16},
+		"a failure without a letter":     {edit(`"outcome":"accepted"`, `"outcome":"unknown"`), Letters, "R4", 16},
+		"poison without proof":           {edit(`"outcome":"accepted"`, `"reason":"poison","outcome":"unknown"`), Poison, "R8", 16},
+		"still in the queue":             {edit(ack, ""), Settled, "R11", 17},
 		"the former owner posts after the new one": {edit(ack, `{"at":4.45,"kind":"posted","process":"worker-1.1","order_no":"A","timestamp":1003}`+"\n"+ack,
 			line(`"started","process":"worker-2.1"`), line(`"started","process":"worker-2.1"`)+`{"at":0.2,"kind":"reconnected","process":"worker-2.1"}`+"\n"), OneClaim, "R7", 14},
 		"posted again after an answer": {edit(`{"at":1.5,"kind":"ended","process":"worker-1.1"}`, `{"at":1.5,"kind":"answered","process":"worker-1.1","order_no":"A","timestamp":1001,"verdict":"accepted"}`+"\n"+
@@ -206,8 +206,8 @@ func TestADeliveryThatReachedNobody(t *testing.T) {
 		return `{"at":0,"kind":"begin","settings":{"start":"2026-11-22T12:00:00Z","on_unsure":"park","ack_wait_ns":3000000000,"outside":true}}
 {"at":1,"kind":"stored","order_no":"A"}
 {"at":4,"kind":"delivered","process":"worker-1.1","order_no":"A","intent_id":"a","seq":7,"delivery":"r2","delivered":` + count + `}
-{"at":4.1,"kind":"recorded","order_no":"A","seq":1,"replaces":0,"record":{"order_no":"A","outcome":"unknown","intent_id":"a","settled":1,"unsure":true}}
-{"at":4.2,"kind":"filed","order_no":"A","seq":1,"intent_id":"a","outcome":"unknown"}
+{"at":4.1,"kind":"filed","order_no":"A","seq":1,"intent_id":"a","outcome":"unknown"}
+{"at":4.2,"kind":"recorded","order_no":"A","seq":1,"replaces":0,"record":{"order_no":"A","outcome":"unknown","intent_id":"a","settled":1,"unsure":true,"letter":1}}
 {"at":4.3,"kind":"acknowledged","delivery":"r2"}
 {"at":9,"kind":"end"}`
 	}

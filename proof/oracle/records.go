@@ -22,15 +22,15 @@ func (o *Oracle) recorded(e *Event) {
 	if len(before) > 0 && whole {
 		o.checkTransition(c, &before[len(before)-1], e)
 	}
-	if rec.Dropped && (prev == nil || !prev.Dropped || prev.IntentID != rec.IntentID) && !o.settings.Outside {
-		o.checkDropped(c, rec)
-	}
 	if !takenOver(before, rec) {
 		o.checkEvidence(c, rec)
 		o.checkWriter(c, e)
 	}
 	if whole {
 		o.checkFacts(c, e, prev)
+		if !o.settings.Outside {
+			o.checkNamed(c, e, prev)
+		}
 	}
 }
 
@@ -67,34 +67,6 @@ func (o *Oracle) checkChain(c *course, e *Event) (whole bool) {
 	c.unseen, c.unsettled = true, nil
 	o.Counts.Unseen++
 	return false
-}
-
-// checkFiling checks that a letter is not filed long after its writer's claim was over.
-// A former owner may have replaced the letter of a later intent.
-func (o *Oracle) checkFiling(c *course, e *Event) {
-	own := o.claims[e.Claim]
-	switch {
-	case e.Conflict && c.letter != nil && c.letter.intent == e.Intent: // a late acceptance refuses what was withheld
-	case own == nil || !own.ended || o.settings.Outside:
-	case o.unaware(c, e):
-		c.misfiled = true
-	case own.why != ByTime:
-	default:
-		o.find(OneClaim, c.orderNo, []int{own.line}, "%s files a letter about %s, though %s", e.Process, e.Intent, own.why)
-	}
-}
-
-// checkDropped checks that the letter that a person dropped is the order's. A refusal
-// files its letter before its record, so the letter may be that of the intent in the
-// queue. The refusal's record then replaces this one.
-func (o *Oracle) checkDropped(c *course, rec *order.Record) {
-	if c.letter != nil && c.pending != 0 && c.letter.intent == c.named && c.named != rec.IntentID {
-		return
-	}
-	n := len(rec.Interventions)
-	if n > 0 && c.letter != nil && settle.LetterDropped(rec.Interventions[n-1].Did) != c.letter.seq {
-		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s, but letter %d is filed", rec.Interventions[n-1].Did, c.letter.seq)
-	}
 }
 
 // takenOver reports whether rec only repeats an earlier outcome, for an intent with

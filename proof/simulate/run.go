@@ -181,11 +181,9 @@ type summary struct {
 	Overlaps         int            `json:"overlaps_after_start"`
 	FormerOwners     int            `json:"posts_after_leader_change"`
 	LateOutcomes     int            `json:"late_outcomes"`
-	Leftovers        int            `json:"leftover_letters"`
 	MovedTwice       int            `json:"moved_twice"`
 	BothClocks       int            `json:"both_clocks_wrong"`
 	SameStamps       int            `json:"same_timestamps"`
-	Misfiled         int            `json:"letters_of_former_owners"`
 	OtherBodies      int            `json:"other_bodies"`
 	Outcomes         map[string]int `json:"outcomes"`
 	FaultsAtSteps    int            `json:"faults_at_steps"`
@@ -258,7 +256,7 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 	c := &found.Counts
 	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
 		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
-		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, FormerOwners: c.FormerOwners, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, MovedTwice: c.MovedTwice, BothClocks: c.BothClocks, SameStamps: c.SameStamps, Misfiled: c.Misfiled, OtherBodies: c.OtherBodies,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, FormerOwners: c.FormerOwners, LateOutcomes: c.LateOutcomes, MovedTwice: c.MovedTwice, BothClocks: c.BothClocks, SameStamps: c.SameStamps, OtherBodies: c.OtherBodies,
 		Outcomes: make(map[string]int), FaultsAtSteps: found.Reached.Count(), Broken: len(found.Failed)}
 	if m != simulation.None {
 		s.Mutation = m.String()
@@ -279,10 +277,10 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return program.PrintReport(out, s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
-		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, after a change of the consumer's leader %d, leftover letters %d, moved twice %d, both clocks wrong %d, same timestamps %d, letters of former owners %d, other bodies %d\n"+
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, after a change of the consumer's leader %d, moved twice %d, both clocks wrong %d, same timestamps %d, other bodies %d\n"+
 		"%d faults at a step\nschedules with a broken invariant: %d\n",
 		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
-		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.FormerOwners, s.Leftovers, s.MovedTwice, s.BothClocks, s.SameStamps, s.Misfiled, s.OtherBodies,
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.FormerOwners, s.MovedTwice, s.BothClocks, s.SameStamps, s.OtherBodies,
 		s.FaultsAtSteps, s.Broken)
 	for _, f := range s.Findings {
 		_, _ = fmt.Fprintf(out, "  schedule %s: %s\n", f.Schedule, f.Text)

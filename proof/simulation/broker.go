@@ -10,7 +10,7 @@ import (
 )
 
 // broker models JetStream as far as the protocol uses it: a log of intents with one message
-// per subject and discard new, results and dead letters with one message per subject,
+// per subject and discard new, results with one message per subject, dead letters,
 // the marks, one consumer. Stored data survives a crash. Other state may not.
 type broker struct {
 	w    *world
@@ -23,7 +23,7 @@ type broker struct {
 	bySubj  map[string]*intent
 	dedupe  map[string]known
 	results map[string]*resultEntry
-	letters map[string]*settle.Letter
+	letters map[uint64]*settle.Letter
 	marks   map[string]markEntry
 	resSeq  uint64
 	deadSeq uint64
@@ -105,7 +105,7 @@ const dedupeWindow = 2 * time.Minute
 
 func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
-		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
+		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[uint64]*settle.Letter),
 		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), acked: make(map[uint64]bool), passed: make(map[uint64]bool), next: 1,
 		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), at: make(map[uint64]time.Duration), dedupe: make(map[string]time.Duration)}}
 }

@@ -37,8 +37,7 @@ type host struct {
 	cut      bool // the connection is dead, but nobody has noticed
 	node     int  // of the cluster, that it is connected to
 
-	moving bool           // a feeder moves intents
-	page   *settle.Letter // a person believes it (Page); nil = she looks
+	moving bool // a feeder moves intents
 }
 
 func (w *world) newHost(name string, id streamID) *host {

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 	R2
 	// R3: doubt is not inherited.
 	R3
-	// R4: a worker acknowledges a redelivered failure without checking its letter.
+	// R4: a record names a letter that is not stored.
 	R4
 	// R5: a replay removes the letter before it stores the intent.
 	R5
@@ -89,9 +90,8 @@ const (
 	// Notes: under park, a first delivery is posted without a note, with replicas, too (a
 	// part of R2).
 	Notes
-	// Leftover: a trim leaves the letter of an accepted order whose delivery the broker forgot
-	// (a part of R14).
-	Leftover
+	// Hidden: a note forgets the letter of the failure before it (a part of R4).
+	Hidden
 	// Time: of two copies, the one with the earlier time counts as the older one (a part of R6).
 	Time
 	// Trust: a trim takes what the consumer counts as acknowledged, and reads no record (a part of
@@ -103,12 +103,14 @@ const (
 	Delays
 	// Body: a person may permit another body than the one in doubt (a part of R3).
 	Body
+	// Sweep: a sweep takes letters at once that no record names yet (a part of R4).
+	Sweep
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "leftover", "time", "trust", "overdue", "delays", "body"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
-	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
+	"workers do not inherit doubt", "a record names a letter that is not stored",
 	"a replay removes the letter before it stores the intent", "any record of the order_no counts as one about this intent",
 	"a worker never gives up its claim", "unexplained deliveries count towards poison",
 	"workers ignore not_before", "the gate stays open while the broker refuses results", "a refused result repeats the POST, not only the write",
@@ -129,12 +131,13 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a trim takes what was delivered, before its result is certain",
 	"a worker posts what it knows to be cancelled",
 	"under park, a first delivery is posted without a note, with replicas, too",
-	"a trim leaves the letter of an accepted order whose delivery the broker forgot",
+	"a note forgets the letter of the failure before it",
 	"of two copies of an order's intents, the one with the earlier time counts as the older one",
 	"a trim takes what the consumer counts as acknowledged, and reads no record",
 	"nobody asks for a delivery whose time a broker's clock put into the future",
 	"a worker waits as long as its clock says for a time that another clock wrote",
-	"a person may permit another body than the one in doubt"}
+	"a person may permit another body than the one in doubt",
+	"a sweep takes letters at once that no record names yet"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -142,18 +145,18 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits six,
+// Mutations lists the mutations that the simulation must notice. It omits five,
 // because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Time, Trust, Overdue, Delays)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Hidden, Time, Trust, Overdue, Delays, Sweep)
 }
 
 // RareMutations lists the mutations that Mutations omits.
-func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Leftover, Body} }
+func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Body} }
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -183,7 +186,7 @@ func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 		e.Record = nil
 		return e
 	case w.mutation == Body:
-		if in, l := w.broker.bySubj[subjectPrefix+token], w.broker.letters[token]; w.e.running.checking && in != nil && e.Record.Allows(in.id) {
+		if in, l := w.broker.bySubj[subjectPrefix+token], w.broker.lastLetter(token); w.e.running.checking && in != nil && e.Record.Allows(in.id) {
 			if parsed, err := order.Parse(in.msg.Data); err == nil {
 				e.Record.BodyHash = parsed.BodyHash()
 			}
@@ -221,16 +224,22 @@ func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 	return e
 }
 
+// lastLetter returns the letter of an order that was stored last, or nil.
+func (b *broker) lastLetter(token string) (last *settle.Letter) {
+	for _, seq := range sortedKeys(b.letters) {
+		if l := b.letters[seq]; l.FiledUnder == token {
+			last = l
+		}
+	}
+	return last
+}
+
 // beforeReplay implements the mutation R5.
 func (w *world) beforeReplay(ctx context.Context, s store, m *settle.Message) error {
 	if !w.drops(R5) || settle.LetterReplayed(given(m)) == 0 {
 		return nil
 	}
-	l, err := s.Letter(ctx, orderNoOf(m.Subject))
-	if err != nil || l == nil {
-		return err
-	}
-	return s.DeleteLetter(ctx, orderNoOf(m.Subject), l)
+	return s.DeleteLetter(ctx, orderNoOf(m.Subject), settle.LetterReplayed(given(m)))
 }
 
 // unchecked is a Barrier that every replica has.
@@ -241,12 +250,6 @@ func (w *world) mutateDelivery(d *delivery) (handled bool) {
 	switch w.mutation {
 	case R3:
 		d.History.Unsure = false
-	case R4:
-		if last := d.Last.Record; d.Work == settle.WorkSettled && last.NeedsLetter() && !d.After(last.Position, d.Birth) {
-			_ = d.arrival.Answer.Ack()
-			d.Release()
-			return true
-		}
 	case R8:
 		if d.Work == settle.WorkSuspect {
 			d.History.Suspects = d.Unexplained + 1
@@ -279,6 +282,13 @@ func (s store) mutateRecord(rec *order.Record, expect uint64) (written bool) {
 	switch note := rec.Note == order.NoteAttempt; s.w.mutation {
 	case Begun:
 		return !note || s.w.cfg.Policy != order.Resubmit || d.CountLost
+	case Hidden:
+		if rec.Outcome() == order.OutcomeNone {
+			rec.Earlier = slices.Clone(rec.Earlier)
+			for i := range rec.Earlier {
+				rec.Earlier[i].Letter = 0
+			}
+		}
 	case Notes:
 		return !note || !s.Replicated() || expect > 0 || d.Redelivered()
 	case Late:

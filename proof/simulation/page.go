@@ -21,7 +21,7 @@ func (w *world) actOnPage(h *host, no string) {
 	e := w.e
 	var listed *settle.Letter
 	for range 6 {
-		if l, err := h.q.Ledger.Letter(ctx, no); err == nil && l != nil && w.api.underway[no] == 0 {
+		if l, err := w.letter(h, no); err == nil && l != nil && w.api.underway[no] == 0 {
 			listed = l
 			w.witness.tell(oracle.Event{Kind: oracle.Looked, Process: h.run, OrderNo: no})
 			break
@@ -46,8 +46,8 @@ func (w *world) actOnPage(h *host, no string) {
 	e.nap(open)
 	e.reached.strike(FaultStalePage, h.step())
 	believed := w.drops(Page)
-	if act < 3 && believed { // replay and drop read no other letter
-		h.page = listed
+	if believed { // a replay and a drop do nothing to a letter that the record does not name
+		act = 3
 	}
 	for range 4 {
 		var said string

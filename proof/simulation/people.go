@@ -155,7 +155,7 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 		o.Deadline = &time.Time{}
 	}
 	for range 4 {
-		l, err := h.q.Ledger.Letter(ctx, no)
+		l, err := w.letter(h, no)
 		if err == nil && l == nil {
 			return
 		}
@@ -168,6 +168,15 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 		}
 		w.e.nap(pauseAfter(err))
 	}
+}
+
+// letter returns one of an order's dead letters; nil = there is none.
+func (w *world) letter(h *host, no string) (*settle.Letter, error) {
+	all, err := h.q.Ledger.Letters(context.Background(), no)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[w.e.rng.IntN(len(all))], nil
 }
 
 // truth returns what the API says of an order.
@@ -210,7 +219,7 @@ func (w *world) resolve(h *host, no string) {
 func (w *world) dropLetter(h *host, no string) {
 	ctx := context.Background()
 	for range 4 {
-		l, err := h.q.Ledger.Letter(ctx, no)
+		l, err := w.letter(h, no)
 		if err == nil && l == nil {
 			return
 		}

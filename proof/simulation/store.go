@@ -180,12 +180,15 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	return b.resSeq, nil
 }
 
-func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
-	if s.h.page != nil {
-		return copyOf(s.h.page), nil
-	}
+func (s store) Letter(_ context.Context, token string, seq uint64) (l *settle.Letter, err error) {
 	b := s.w.broker
-	err = s.read(inLetters, StepLetter, func() bool { return b.letters[token] != nil }, func() { l = copyOf(b.letters[token]) })
+	in := func() *settle.Letter {
+		if l := b.letters[seq]; l != nil && l.FiledUnder == token {
+			return l
+		}
+		return nil
+	}
+	err = s.read(inLetters, StepLetter, func() bool { return in() != nil }, func() { l = copyOf(in()) })
 	return l, s.heard(token, err)
 }
 
@@ -198,37 +201,30 @@ func copyOf(l *settle.Letter) *settle.Letter {
 	return &c
 }
 
-func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Letter) error {
-	var expect uint64
-	if replaces != nil {
-		expect = replaces.Seq
-	}
+func (s store) PutLetter(_ context.Context, token string, l *settle.Letter) (seq uint64, err error) {
 	letter, claim := *l, s.claim()
 	var refused error
-	err := s.write(inLetters, StepLetter, func() {
+	err = s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
-		have, last := b.letters[token], uint64(0)
-		if have != nil {
-			last = have.Seq
-		}
-		switch {
-		case b.full:
+		if b.full {
 			refused = settle.ErrStorage
-		case last != expect:
-			refused = settle.ErrStale
-		default:
-			b.deadSeq++
-			letter.Seq = b.deadSeq
-			b.letters[token] = &letter
-			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq, Process: s.h.run, Claim: claim,
-				Letter: copyOf(&letter), Body: hashOf(letter.Body)})
-			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
+			return
 		}
+		b.deadSeq++
+		seq = b.deadSeq
+		if s.w.drops(R4) {
+			return
+		}
+		letter.Seq, letter.FiledUnder = seq, token
+		b.letters[seq] = &letter
+		b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: seq, Process: s.h.run, Claim: claim,
+			Letter: copyOf(&letter), Body: hashOf(letter.Body)})
+		s.w.e.trace.say(s.w.e, "broker", "letter", token, "%d stored: %s %s", seq, letter.IntentID, letter.Outcome)
 	})
 	if err != nil {
-		return s.heard(token, err)
+		return 0, s.heard(token, err)
 	}
-	return s.heard(token, refused)
+	return seq, s.heard(token, refused)
 }
 
 // heard tells when the process learned that the broker refuses a result of an order,
@@ -247,19 +243,32 @@ func (s store) heard(orderNo string, err error) error {
 	return err
 }
 
-func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) error {
-	seq := l.Seq
-	if s.w.drops(Leftover) && s.w.e.running.stream != nil { // it trims
-		return nil
-	}
+func (s store) DeleteLetter(_ context.Context, token string, seq uint64) error {
 	return s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
-		if have := b.letters[token]; have != nil && have.Seq == seq {
-			delete(b.letters, token)
+		if have := b.letters[seq]; have != nil && have.FiledUnder == token {
+			delete(b.letters, seq)
 			b.w.witness.tell(oracle.Event{Kind: oracle.Unfiled, OrderNo: token, Seq: seq, Process: s.h.run})
-			s.w.e.trace.say(s.w.e, "broker", "letter", token, "removed")
+			s.w.e.trace.say(s.w.e, "broker", "letter", token, "%d removed", seq)
 		}
 	})
+}
+
+func (s store) LettersFrom(_ context.Context, seq uint64, most int) (refs []settle.LetterRef, err error) {
+	err = s.read(inLetters, StepLetter, func() bool { return false }, func() {
+		for _, at := range sortedKeys(s.w.broker.letters) {
+			if at >= seq && len(refs) < most {
+				refs = append(refs, settle.LetterRef{Token: s.w.broker.letters[at].FiledUnder, Seq: at})
+			}
+		}
+	})
+	return refs, err
+}
+
+func (s store) LastLetter(context.Context) (last uint64, err error) {
+	s.at(StepLetter)
+	err = s.h.request(func() { last = s.w.broker.deadSeq })
+	return last, err
 }
 
 func (s store) Intent(_ context.Context, orderNo string) (m *settle.Message, err error) {

@@ -12,7 +12,7 @@ import (
 // trims reports whether what is acknowledged stays in the log until a worker trims it
 // (R14). It leaves at once in schedules and with mutations that came before that.
 func (w *world) trims() bool {
-	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain || w.mutation == Leftover || w.mutation == Trust)
+	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain || w.mutation == Trust)
 }
 
 // trim models the pool's trimming, without its lease: every worker trims.
@@ -38,6 +38,24 @@ func (k *worker) trim() {
 		}
 		if err != nil {
 			k.e.trace.say(k.e, k.name, "trim", "", "%v", err)
+		}
+	}
+}
+
+// sweep models the pool's sweeps of letters that no record names, without its lease.
+func (k *worker) sweep() {
+	ctx, wait := context.Background(), k.w.protocol.SweepAfter
+	if k.w.drops(Sweep) {
+		wait = time.Second
+	}
+	for {
+		k.e.nap(k.e.between(wait/2, wait))
+		removed, err := k.q.Sweeper.Sweep(ctx)
+		if err == nil && k.w.drops(Sweep) {
+			removed, err = k.q.Sweeper.Sweep(ctx)
+		}
+		if removed > 0 || err != nil {
+			k.e.trace.say(k.e, k.name, "sweep", "", "removed %d: %v", removed, err)
 		}
 	}
 }

@@ -107,7 +107,10 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if waits(s, m) {
 		w.cfg.openWaitingRoom(w.e)
 	}
-	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, LongestDelay: w.cfg.DelayMax, ProveAtOnce: 2, Log: zerolog.Nop()}
+	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, LongestDelay: w.cfg.DelayMax, ProveAtOnce: 2, SweepAfter: 8*w.cfg.AckWait + 4*w.cfg.RequestTimeout, Log: zerolog.Nop()}
+	if w.drops(Sweep) {
+		w.protocol.SweepAfter = 1
+	}
 	if w.drops(Delays) {
 		w.protocol.LongestDelay = math.MaxInt64 / 2
 	}

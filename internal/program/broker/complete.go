@@ -36,7 +36,7 @@ func CompleteBatch(environ map[string]string) cobra.CompletionFunc {
 // CompleteLetter completes the order number of a dead letter, oldest first.
 func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
-		return books.LetterPages(ctx, q, func(page []*settle.Letter, _ []error) error {
+		return books.LetterPages(ctx, q, func(page []*settle.Letter) error {
 			for _, l := range page {
 				if err := offer(l.Name(), strings.TrimSuffix(l.Outcome.String()+", "+l.Reason, ", ")); err != nil {
 					return err
@@ -61,7 +61,7 @@ func CompleteAnswer(environ map[string]string) cobra.CompletionFunc {
 func completeLetters(environ map[string]string, text func(*settle.Letter) string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
 		offered := make(map[string]bool)
-		return books.LetterPages(ctx, q, func(page []*settle.Letter, _ []error) error {
+		return books.LetterPages(ctx, q, func(page []*settle.Letter) error {
 			for _, l := range page {
 				one := text(l)
 				if offered[one] || one == "" {

@@ -149,7 +149,7 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 	for i := range size {
 		no := fmt.Sprintf("A-%09d", i)
 		rec := order.Record{OrderNo: no, Word: "exhausted", Verdict: order.Retry, Status: 503, Reason: fmt.Sprintf("refused by status %d", 500+i%7), Batch: batchOf(i, size),
-			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, Position: order.Position{EnqueuedAt: now}, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), rowOf(i, size)), WriteID: no, Settled: 1}
+			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, Position: order.Position{EnqueuedAt: now}, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), rowOf(i, size)), WriteID: no, Settled: 1, Letter: uint64(i + 1)}
 		letter := settle.Letter{OrderNo: no, Outcome: order.OutcomeExhausted, Reason: rec.Reason, Verdict: rec.Verdict, Status: rec.Status, History: rec.History,
 			Trail: []order.Attempt{{At: now, Verdict: order.Retry, Status: 503, Reason: rec.Reason, DurationMS: 12}}, IntentID: rec.IntentID, Batch: rec.Batch,
 			Worker: "w1", Position: order.Position{EnqueuedAt: now}, FiledAt: now, Subject: "orders.new." + no}
@@ -258,7 +258,9 @@ func (c *running) changes(t testing.TB, q *queue.Queue) (stop func()) {
 		defer close(ended)
 		pages, err := q.Letters().State(ctx)
 		for seq := pages.LastSeq; err == nil && ctx.Err() == nil && seq > pages.FirstSeq+500; seq -= 3 {
-			_ = q.Store().DeleteLetter(ctx, "", &settle.Letter{Seq: seq})
+			if found, err := q.Letters().Get(ctx, []uint64{seq}); err == nil && found[0] != nil {
+				_ = q.Store().DeleteLetter(ctx, q.Letters().Token(found[0]), seq)
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(50 * time.Millisecond):

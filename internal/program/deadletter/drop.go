@@ -73,7 +73,7 @@ func (c *dropCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	counts := newReasons()
-	if _, err := c.selectedTo(ctx, q, &c.filter, last, counts.add); err != nil {
+	if err := selectedTo(ctx, q, &c.filter, last, counts.add); err != nil {
 		return err
 	}
 	counts.print(c.stderr)
@@ -93,12 +93,20 @@ func (c *dropCommand) run(cmd *cobra.Command) error {
 // preview prints what drop would do.
 func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 	counts, pending := newReasons(), 0
-	_, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
-		would, err := books.WouldDrop(ctx, q, page)
+	err := selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+		ends, err := books.DryRunDrop(ctx, q, page)
 		if err != nil {
 			return err
 		}
-		pending += len(page) - len(would)
+		var would []*settle.Letter
+		for i, l := range page {
+			switch {
+			case ends[i] == nil:
+				would = append(would, l)
+			case !errors.Is(ends[i], settle.ErrReplaced): // gone meanwhile
+				pending++
+			}
+		}
 		return counts.add(would)
 	})
 	if err != nil {
@@ -117,7 +125,7 @@ func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 // drop drops the letters that were counted before, up to the sequence last.
 func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, last uint64) (map[string]int, error) {
 	deed := letters.Drop(q, c.person.Settle())
-	tally, err := letters.Run(ctx, q, letters.Group{Selects: c.selects, Last: last}, deed, letters.Options{Unreadable: c.skip})
+	tally, err := letters.Run(ctx, q, letters.Group{Selects: c.selects, Last: last}, deed, letters.Options{})
 	err = errors.Join(err, c.tell(tally.Fates[letters.Dropped], tally.Fates[letters.Pending], "dropped", "stay"))
 	for _, line := range tally.Errors {
 		say(c.stderr, "%s", line)

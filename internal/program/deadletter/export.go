@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,9 +66,9 @@ func (c *exportCommand) run(ctx context.Context) error {
 		to = letters.CSV(c.stdout, columns)
 	}
 	skipped := 0
-	bad, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	err = selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
-			why, err := c.write(ctx, q, to, l)
+			why, err := to.Order(l, l.Body)
 			if err != nil {
 				return err
 			}
@@ -87,26 +86,15 @@ func (c *exportCommand) run(ctx context.Context) error {
 	if err = errors.Join(err, to.End()); err == nil && skipped > 0 {
 		err = partial("%d dead letters were not exported", skipped)
 	}
-	return errors.Join(err, unreadableError(bad))
-}
-
-// write exports one letter. why says why that is not possible.
-func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to letters.Orders, l *settle.Letter) (why, err error) {
-	body, err := q.Ledger.WholeBody(ctx, l)
-	if err != nil {
-		return err, nil
-	}
-	return to.Order(l, body)
+	return err
 }
 
 // columns returns the fields of all orders. They are the header of a CSV file.
 func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) (*letters.Columns, error) {
 	columns := &letters.Columns{}
-	_, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	err := selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
-			if body, err := q.Ledger.WholeBody(ctx, l); err == nil {
-				_ = columns.Add(body) // write will report it
-			}
+			_ = columns.Add(l.Body) // the export reports it
 		}
 		return nil
 	})

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ func newListCommand(s *surroundings) *cobra.Command {
 		Use:   "list [ORDER_NO]",
 		Short: "List dead letters, counted by reason",
 		Long: "list counts the dead letters by outcome, reason and what the answers themselves say, and then shows\n" +
-			"them, oldest first. --answer selects by what the answers say: the API's code and message, at most\n" +
+			"them, oldest first: \"under way\" if a replay or a correction is in the queue. --answer selects by what the answers say: the API's code and message, at most\n" +
 			"60 characters, in which # stands for what differs from order to order.\n" +
 			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
 		Example: "  orderpost deadletter list --outcome unknown --since 24h\n  orderpost deadletter list --status 5xx --order-no 'A-2026*' --csv\n  orderpost deadletter list --answer 'balance # is too low'",
@@ -74,7 +73,7 @@ func (c *listCommand) run(ctx context.Context) error {
 	rows := c.rows()
 	if !c.json && !c.csv {
 		counts := newReasons()
-		if _, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, counts.add); err != nil {
+		if err := selected(ctx, q, &c.filter, counts.add); err != nil {
 			return err
 		}
 		counts.print(c.stdout)
@@ -82,14 +81,21 @@ func (c *listCommand) run(ctx context.Context) error {
 			defer say(c.stdout, "… and %d more (--limit 0 shows all, filters narrow it)", counts.total-c.limit)
 		}
 	}
-	bad, err := c.print(ctx, q, rows)
-	return errors.Join(err, rows.end(), unreadableError(bad))
+	return errors.Join(c.print(ctx, q, rows), rows.end())
 }
 
 // print prints the letters up to the limit.
-func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unreadable int, err error) {
+func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) error {
 	left := c.limit
-	return c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	return selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+		if c.limit > 0 {
+			page = page[:min(len(page), left)]
+		}
+		if table, ok := rows.(*tableRows); ok {
+			if err := table.look(ctx, q, page); err != nil {
+				return err
+			}
+		}
 		for _, l := range page {
 			if err := rows.letter(l); err != nil {
 				return err

@@ -12,23 +12,18 @@ import (
 // errEnough stops a walk early.
 var errEnough = errors.New("enough")
 
-// selected calls visit with the letters that f selects, page by page. It prints each
-// unreadable letter to stderr and returns their number.
-func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*settle.Letter) error) (unreadable int, err error) {
+// selected calls visit with the letters that f selects, page by page.
+func selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*settle.Letter) error) error {
 	last, err := books.LastLetter(ctx, q)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return s.selectedTo(ctx, q, f, last, visit)
+	return selectedTo(ctx, q, f, last, visit)
 }
 
 // selectedTo is selected for the letters up to the sequence last.
-func (s *surroundings) selectedTo(ctx context.Context, q *queue.Queue, f *filter, last uint64, visit func([]*settle.Letter) error) (unreadable int, err error) {
-	err = books.LetterPagesTo(ctx, q, last, func(page []*settle.Letter, bad []error) error {
-		for _, err := range bad {
-			s.skip(err)
-		}
-		unreadable += len(bad)
+func selectedTo(ctx context.Context, q *queue.Queue, f *filter, last uint64, visit func([]*settle.Letter) error) error {
+	err := books.LetterPagesFrom(ctx, q, 1, last, func(page []*settle.Letter) error {
 		kept := page[:0]
 		for _, l := range page {
 			if f.selects(l) {
@@ -40,16 +35,5 @@ func (s *surroundings) selectedTo(ctx context.Context, q *queue.Queue, f *filter
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return unreadable, err
-}
-
-// skip names a letter that this version cannot read.
-func (s *surroundings) skip(err error) { say(s.stderr, "skipped: %v", err) }
-
-// unreadableError returns the error of a command that skipped n unreadable letters.
-func unreadableError(n int) error {
-	if n == 0 {
-		return nil
-	}
-	return partial("%d dead letters cannot be read by this version; a newer orderpost may have written them", n)
+	return err
 }

@@ -37,8 +37,8 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ORDER_NO]",
 		Short: "Put the orders of dead letters back into the queue",
-		Long: "replay enqueues the orders again, unchanged and under their own order numbers. It removes each\n" +
-			"letter once the order is in the queue. It may be interrupted and repeated: no order is lost or\n" +
+		Long: "replay enqueues the orders again, unchanged and under their own order numbers. Each letter stays\n" +
+			"until the order has its outcome. replay may be interrupted and repeated: no order is lost or\n" +
 			"doubled. Give an order number, a filter, or --all.\n\n" +
 			"An order whose outcome is unknown may exist at the API. replay leaves it alone unless you give\n" +
 			"--resubmit-unknown. Do that only if the API refuses or recognises a duplicate order_no, or after\n" +
@@ -111,7 +111,7 @@ func (c *replayCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	deed, group := letters.Replay(q, o), letters.Group{Selects: c.selects, Last: last}
-	how := letters.Options{Limit: c.limit, Unreadable: c.skip}
+	how := letters.Options{Limit: c.limit}
 	if c.rate > 0 {
 		how.Pace = rate.NewLimiter(rate.Limit(c.rate), 1)
 	}
@@ -135,7 +135,7 @@ func (c *replayCommand) report(d letters.Deed, t letters.Tally, err error) error
 	if stayed := t.Stayed(d); err == nil && stayed > 0 {
 		err = partial("%d dead letters stayed", stayed)
 	}
-	return errors.Join(err, unreadableError(t.Unreadable))
+	return err
 }
 
 // details are the parameters that the journal keeps.
@@ -165,7 +165,7 @@ func explained(how settle.Replay, dry bool) string {
 		}
 		return "replayed"
 	case settle.ReplayedBefore:
-		return "replayed by an earlier run, which was cut off"
+		return "under way: an earlier replay is in the queue"
 	case settle.ReplayGone:
 		return "gone or replaced meanwhile"
 	case settle.ReplayPending:

@@ -41,8 +41,7 @@ func (c *resolveCommand) group(cmd *cobra.Command, q *queue.Queue, as order.Outc
 		return err
 	}
 	deed, group := letters.Resolve(q, as, c.person.Settle()), letters.Group{Selects: c.selects, Last: last}
-	how := letters.Options{Unreadable: c.skip}
-	expected, err := letters.Preview(ctx, q, group, deed, how)
+	expected, err := letters.Preview(ctx, q, group, deed, letters.Options{})
 	if err != nil {
 		return err
 	}
@@ -57,7 +56,7 @@ func (c *resolveCommand) group(cmd *cobra.Command, q *queue.Queue, as order.Outc
 	}
 	about := c.journaled(journal.About{Kind: journal.Resolve, Details: map[string]string{"as": as.String()}, Expected: expected.Counts()}, last)
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
-		tally, err := letters.Run(ctx, q, group, deed, how)
+		tally, err := letters.Run(ctx, q, group, deed, letters.Options{})
 		return tally.Counts(), c.reportGroup(deed, tally, as, false, err)
 	})
 }
@@ -91,11 +90,11 @@ func (c *resolveCommand) reportGroup(d letters.Deed, t letters.Tally, as order.O
 	if stayed := t.Stayed(d); err == nil && stayed > 0 {
 		err = partial("%d dead letters stayed", stayed)
 	}
-	return errors.Join(err, unreadableError(t.Unreadable))
+	return err
 }
 
 // groupFates are the fates of letters whose orders are resolved.
-var groupFates = []letters.Fate{letters.Resolved, letters.Gone, letters.Certain, letters.Pending, letters.NoResult, letters.Unsettled}
+var groupFates = []letters.Fate{letters.Resolved, letters.Gone, letters.Certain, letters.Pending, letters.Unsettled}
 
 func (c *resolveCommand) tellGroup(t letters.Tally, as order.Outcome, dry bool) {
 	done := as.String()
@@ -104,7 +103,7 @@ func (c *resolveCommand) tellGroup(t letters.Tally, as order.Outcome, dry bool) 
 	}
 	texts := map[letters.Fate]string{
 		letters.Resolved: done, letters.Gone: "gone or replaced meanwhile", letters.Certain: "stay: the outcome is not in doubt",
-		letters.Pending: "stay: an intent for the order_no is in the queue", letters.NoResult: "stay: the result has expired",
+		letters.Pending:   "stay: an intent for the order_no is in the queue",
 		letters.Unsettled: "stay: the broker did not confirm; run the same command again",
 	}
 	for _, f := range groupFates {

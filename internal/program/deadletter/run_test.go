@@ -307,7 +307,12 @@ func TestOneOrder(t *testing.T) {
 	require.NotNil(t, o.letter("A-1"))
 	code, _, errOut = o.run("replay", "A-1")
 	require.Zero(t, code, errOut)
-	require.Nil(t, o.letter("A-1"))
+	code, out, errOut := o.run("replay", "A-1")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "1 under way: an earlier replay is in the queue")
+	_, out, _ = o.run("list")
+	require.Regexp(t, "(?m)A-1 +under way$", out)
+	require.Regexp(t, "(?m)A-3 +refused by status", out)
 	require.NotNil(t, o.letter("A-3"))
 	code, _, errOut = o.run("replay", "A-3", "--all")
 	require.Equal(t, program.ExitUsage, code)
@@ -355,7 +360,7 @@ func TestResolveAGroup(t *testing.T) {
 
 	code, out, _ = o.run("resolve", "--outcome", "unknown", "--rejected", "--note", "none", "--yes", "--json")
 	require.Zero(t, code)
-	require.JSONEq(t, `{"dry_run":true,"as":"rejected","orders":{"resolved":0,"gone":0,"certain":0,"pending":0,"no-result":0,"failed":0},"errors":[]}`, out)
+	require.JSONEq(t, `{"dry_run":true,"as":"rejected","orders":{"resolved":0,"gone":0,"certain":0,"pending":0,"failed":0},"errors":[]}`, out)
 	o.balanced()
 }
 

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/program/lookup"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
@@ -82,9 +84,20 @@ const orderNoColumn = 24
 // tableRows prints lines of at most 80 columns. It prints an order number that does not
 // fit into its column in full on the next line, because the next command needs it.
 type tableRows struct {
-	w     io.Writer
-	now   time.Time // for letters of another year
-	begun bool
+	w        io.Writer
+	now      time.Time // for letters of another year
+	begun    bool
+	underway map[uint64]bool // by the letter's sequence
+}
+
+// look reads which letters of the next page are under way.
+func (r *tableRows) look(ctx context.Context, q *queue.Queue, page []*settle.Letter) error {
+	underway, err := books.Underway(ctx, q, page)
+	r.underway = make(map[uint64]bool)
+	for i, yes := range underway {
+		r.underway[page[i].Seq] = yes
+	}
+	return err
 }
 
 func (r *tableRows) letter(l *settle.Letter) error {
@@ -103,8 +116,12 @@ func (r *tableRows) letter(l *settle.Letter) error {
 	if l.FiledAt.UTC().Year() != r.now.UTC().Year() {
 		filed = l.FiledAt.UTC().Format("2006-01-02")
 	}
+	why := orDash(l.Reason)
+	if r.underway[l.Seq] {
+		why = "under way"
+	}
 	_, err := fmt.Fprintf(r.w, line, filed, l.Outcome, status,
-		strconv.Itoa(l.Attempts), lookup.Clip(l.OrderNo, orderNoColumn), lookup.Clip(orDash(l.Reason), 19))
+		strconv.Itoa(l.Attempts), lookup.Clip(l.OrderNo, orderNoColumn), lookup.Clip(why, 19))
 	if err == nil && utf8.RuneCountInString(l.OrderNo) > orderNoColumn {
 		for _, part := range lookup.Lines(l.OrderNo, 76) {
 			_, err = fmt.Fprintf(r.w, "    %s\n", part)

@@ -28,8 +28,7 @@ func meaning(v order.Verdict) string {
 
 // steps says what to do next.
 func (f *Finding) steps() []books.Step {
-	unknown := f.Result == nil && f.Letter == nil
-	if !f.Pending && (unknown || f.Result.ClaimsNotCreated() && len(f.Waiting) > 0) {
+	if !f.Pending && (f.Result == nil || f.Result.ClaimsNotCreated() && len(f.Waiting) > 0) {
 		switch {
 		case len(f.Waiting) > 0 && f.Waiting[0].Held != "":
 			name := f.Waiting[0].Batch
@@ -45,5 +44,9 @@ func (f *Finding) steps() []books.Step {
 			return []books.Step{{Text: "Look again when fewer orders wait: it may be one of them. Enqueueing it again is safe, with the same id or the same file."}}
 		}
 	}
-	return books.Found{Entry: settle.Entry{Record: f.Result, Seq: f.seq}, Letter: f.Letter, Pending: f.Pending, NothingSent: f.NothingSent}.Advice(f.OrderNo)
+	found := books.Found{Entry: settle.Entry{Record: f.Result, Seq: f.seq}, Pending: f.Pending, NothingSent: f.NothingSent}
+	for _, l := range f.Letters {
+		found.Letters = append(found.Letters, l.Letter)
+	}
+	return found.Advice(f.OrderNo)
 }

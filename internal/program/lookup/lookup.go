@@ -19,12 +19,11 @@ import (
 
 // Finding is what the streams hold about one order_no. Every field may be nil.
 type Finding struct {
-	OrderNo string         `json:"order_no"`
-	Result  *order.Record  `json:"result"`
-	seq     uint64         // of the result
-	Letter  *settle.Letter `json:"dead_letter"`
-	// Body is the order of the dead letter, byte for byte.
-	Body string `json:"body,omitempty"`
+	OrderNo string        `json:"order_no"`
+	Result  *order.Record `json:"result"`
+	seq     uint64        // of the result
+	// Letters are its dead letters, the one that was filed last first.
+	Letters []Letter `json:"dead_letters,omitempty"`
 	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
 	// NothingSent is a sentence if the order has no outcome and no worker sends.
@@ -39,6 +38,13 @@ type Finding struct {
 	NoJournal string         `json:"no_journal,omitempty"`
 }
 
+// Letter is a dead letter with its order.
+type Letter struct {
+	*settle.Letter
+	// Body is the order, byte for byte.
+	Body string `json:"body"`
+}
+
 // Find reads the streams and the journal. An unreadable journal hides
 // nothing else.
 func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error) {
@@ -50,9 +56,9 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 	if err != nil {
 		return nil, err
 	}
-	f.Result, f.seq, f.Letter, f.Pending = found.Record, found.Seq, found.Letter, found.Pending
-	if f.Letter != nil {
-		f.Body = string(f.Letter.Body)
+	f.Result, f.seq, f.Pending = found.Record, found.Seq, found.Pending
+	for _, l := range found.Letters {
+		f.Letters = append(f.Letters, Letter{l, string(l.Body)})
 	}
 	if f.Pending && found.Record.Outcome() == order.OutcomeNone || len(f.Waiting) > 0 {
 		f.NothingSent = fleet.New(q).NothingSent(ctx)
@@ -69,8 +75,6 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 // batch returns the import that the order belongs to; "" = none is known.
 func (f *Finding) batch() string {
 	switch {
-	case f.Letter != nil && f.Letter.Batch != "":
-		return f.Letter.Batch
 	case f.Result != nil:
 		return f.Result.Batch
 	case len(f.Waiting) > 0:
@@ -98,7 +102,7 @@ func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out 
 // known returns an error with ExitPartial if the finding is empty.
 func (f *Finding) known() error {
 	switch {
-	case f.Result != nil || f.Letter != nil || f.Pending || len(f.Waiting) > 0:
+	case f.Result != nil || f.Pending || len(f.Waiting) > 0:
 		return nil
 	case f.NoWaiting != "":
 		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("order_no %s is not in the queue and has no outcome; whether it waits is not known: %s", f.OrderNo, f.NoWaiting)}

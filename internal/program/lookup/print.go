@@ -49,16 +49,23 @@ func (f *Finding) print(out io.Writer) error {
 	if f.Result != nil {
 		p.result(f.Result)
 	}
+	for _, l := range f.Letters {
+		p.letter(l.Letter, f.Pending)
+	}
 	if f.Result != nil && len(f.Result.Conflicts) > 0 {
 		p.conflicts(f.Result)
 	}
-	if f.Letter != nil {
-		p.letter(f.Letter)
+	for _, l := range f.Letters {
+		p.trail(l.Letter)
 	}
-	p.earlier(f)
-	if f.Letter != nil {
-		p.title("The order")
-		p.body(f.Body)
+	p.earlier(f.Result)
+	for _, l := range f.Letters {
+		if title := "The order"; len(f.Letters) == 1 {
+			p.title(title)
+		} else {
+			p.title(title + " of the dead letter of " + at(l.FiledAt))
+		}
+		p.body(l.Body)
 	}
 	p.people(f)
 	p.title("What now")
@@ -158,14 +165,21 @@ func (p *page) conflicts(r *order.Record) {
 	}
 }
 
-func (p *page) letter(l *settle.Letter) {
-	p.row("dead letter", "filed "+at(l.FiledAt))
+func (p *page) letter(l *settle.Letter, pending bool) {
+	text := "filed " + at(l.FiledAt)
+	if pending {
+		text += ", under way"
+	}
+	p.row("dead letter", text)
 	if l.Conflict {
 		p.row("", l.Reason)
 	}
 	if l.Replays > 0 {
 		p.row("replays", strconv.Itoa(l.Replays))
 	}
+}
+
+func (p *page) trail(l *settle.Letter) {
 	if len(l.Trail) > 0 {
 		p.title("Attempts of the last submission")
 		if before := l.Attempts - len(l.Trail); before > 0 {
@@ -178,8 +192,11 @@ func (p *page) letter(l *settle.Letter) {
 }
 
 // earlier prints the outcomes of earlier submissions.
-func (p *page) earlier(f *Finding) {
-	for i, e := range settle.EarlierOutcomes(f.Result, f.Letter) {
+func (p *page) earlier(r *order.Record) {
+	if r == nil {
+		return
+	}
+	for i, e := range r.Earlier {
 		if i == 0 {
 			p.title("Before that")
 		}

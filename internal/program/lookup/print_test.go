@@ -25,30 +25,30 @@ func doubtful() *Finding {
 	history := order.History{Attempts: 7, Unsure: true, DoubtReason: "no answer within 30s", FirstAttemptAt: noon, LastAttemptAt: noon.Add(90 * time.Second)}
 	body := `{"order_no":"A-2026/0001","timeout":30,"qty":"12.50","lines":[{"sku":"X-1","text":"a long text that does not fit into what is left of one line of the terminal"}]}`
 	return &Finding{
-		OrderNo: "A-2026/0001", Body: body,
+		OrderNo: "A-2026/0001",
 		Result: &order.Record{
 			OrderNo: "A-2026/0001", Word: "unknown", Verdict: order.Unsure, Status: 504, Response: "<html>Gateway Time-out</html>",
 			Reason: "the answer does not say whether the order was created", Error: "POST https://api.example.com/v1/order/create: status 504",
 			History: history, Position: order.Position{EnqueuedAt: noon.Add(-time.Minute)}, SettledAt: noon.Add(2 * time.Minute), Batch: "march", Source: "march.csv:17", Worker: "w-3",
 			Interventions: []order.Intervention{{At: noon.Add(-24 * time.Hour), By: "anna", Did: "allowed another attempt", Note: "the API's operator says that it is not there, ticket 4711"}},
+			Earlier:       []order.Earlier{{Outcome: "unknown", Reason: "no answer within 30s", At: noon.Add(-25 * time.Hour), Attempts: 5}},
 		},
-		Letter: &settle.Letter{
+		Letters: []Letter{{&settle.Letter{
 			OrderNo: "A-2026/0001", Outcome: order.OutcomeUnknown, History: history, FiledAt: noon.Add(2 * time.Minute), Replays: 1,
 			Trail: []order.Attempt{
 				{At: noon.Add(60 * time.Second), Verdict: order.Retry, Status: 429, Reason: "refused by status 429", Answer: `{"message":"slow down"}`, DurationMS: 12},
 				{At: noon.Add(90 * time.Second), Verdict: order.Unsure, Status: 0, Reason: "no answer within 30s", DurationMS: 30000},
 			},
-			Earlier: []settle.Earlier{{Outcome: order.OutcomeUnknown, Reason: "no answer within 30s", At: noon.Add(-25 * time.Hour), Attempts: 5}},
-		},
+		}, body}},
 	}
 }
 
 func refused() *Finding {
 	return &Finding{
-		OrderNo: "B-7; rm -rf '~'", Body: "not JSON at all \x1b[2J",
+		OrderNo: "B-7; rm -rf '~'",
 		Result: &order.Record{OrderNo: "B-7", Word: "invalid", Reason: "invalid intent", Error: "byte 0: expected '{', got 'n'",
 			Position: order.Position{EnqueuedAt: noon}, SettledAt: noon},
-		Letter: &settle.Letter{OrderNo: "B-7", Outcome: order.OutcomeInvalid, FiledAt: noon},
+		Letters: []Letter{{&settle.Letter{OrderNo: "B-7", Outcome: order.OutcomeInvalid, FiledAt: noon}, "not JSON at all \x1b[2J"}},
 	}
 }
 
@@ -58,9 +58,19 @@ func conflicting() *Finding {
 		IntentID: "g-1", BodyHash: "aa", Position: order.Position{EnqueuedAt: noon}, SettledAt: noon.Add(time.Second)}
 	r.Earlier = []order.Earlier{{IntentID: "f-1", Outcome: "rejected", Reason: "refused by status 422", At: noon.Add(-time.Hour), Attempts: 1}}
 	r.Refuse(&order.Record{IntentID: "march:17", BodyHash: "bb", Source: "march.csv:18", SettledAt: noon.Add(time.Hour)})
-	return &Finding{OrderNo: "G-1", Result: r, Body: `{"order_no":"G-1","timeout":31}`,
-		Letter: &settle.Letter{OrderNo: "G-1", Outcome: order.OutcomeRejected, Conflict: true, FiledAt: noon.Add(time.Hour),
-			Reason: "conflict: the order_no was accepted before with another body"}}
+	return &Finding{OrderNo: "G-1", Result: r,
+		Letters: []Letter{{&settle.Letter{OrderNo: "G-1", Outcome: order.OutcomeRejected, Conflict: true, FiledAt: noon.Add(time.Hour),
+			Reason: "conflict: the order_no was accepted before with another body"}, `{"order_no":"G-1","timeout":31}`}}}
+}
+
+// corrected is an order in doubt whose correction was not sent, and whose replay is in the queue.
+func corrected() *Finding {
+	f := doubtful()
+	f.Result.Letter, f.Pending = 7, true
+	f.Letters[0].Seq = 7
+	f.Result.Conflicts = []order.Conflict{{IntentID: "april:9", Source: "april.csv:10", RefusedAt: noon.Add(time.Hour), Letter: 9}}
+	f.Letters = append([]Letter{{&settle.Letter{OrderNo: f.OrderNo, Outcome: order.OutcomeUnknown, FiledAt: noon.Add(time.Hour), Seq: 9, IntentID: "april:9"}, `{"order_no":"A-2026/0001","timeout":30,"qty":"13"}`}}, f.Letters...)
+	return f
 }
 
 // acted is the doubtful order with the journal of an import, a replay that the
@@ -86,7 +96,7 @@ func acted() *Finding {
 }
 
 func TestShowGolden(t *testing.T) {
-	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused(), "conflict": conflicting(), "acted": acted()} {
+	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused(), "conflict": conflicting(), "acted": acted(), "corrected": corrected()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			require.NoError(t, f.print(&out))
@@ -112,7 +122,7 @@ func TestShowGolden(t *testing.T) {
 func TestDoubtIsShownBesideARefusal(t *testing.T) {
 	for verdict, want := range map[order.Verdict]int{order.Rejected: 2, order.Unsure: 1} {
 		f := doubtful()
-		f.Letter = nil
+		f.Letters = nil
 		f.Result.Verdict, f.Result.Reason, f.Result.DoubtReason, f.Result.Error = verdict, "its code is 7", "its code is 7", ""
 		var out bytes.Buffer
 		require.NoError(t, f.print(&out))
@@ -124,11 +134,11 @@ func TestDoubtIsShownBesideARefusal(t *testing.T) {
 func TestStepsForEveryState(t *testing.T) {
 	for _, o := range append(order.Outcomes(), order.OutcomeNone) {
 		for _, pending := range []bool{false, true} {
-			for _, l := range []*settle.Letter{nil, {OrderNo: "A"}, {OrderNo: "A", Conflict: true}} {
+			for _, letters := range [][]Letter{nil, {{Letter: &settle.Letter{OrderNo: "A"}}}, {{Letter: &settle.Letter{OrderNo: "A", Conflict: true}}}} {
 				r := &order.Record{OrderNo: "A"}
 				r.SetOutcome(o)
-				f := &Finding{OrderNo: "A", Result: r, Letter: l, Pending: pending}
-				require.NotEmpty(t, f.steps(), "%s %v %v", o, pending, l)
+				f := &Finding{OrderNo: "A", Result: r, Letters: letters, Pending: pending}
+				require.NotEmpty(t, f.steps(), "%s %v %v", o, pending, letters)
 				for _, s := range f.steps() {
 					require.NotEmpty(t, s.Text)
 					if o == order.OutcomeUnknown && strings.Contains(s.Command, " replay ") {
