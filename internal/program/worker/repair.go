@@ -61,7 +61,7 @@ const bucketLost = "the fleet's holds, limit and lanes, the pauses of imports an
 // losses says what a missing stream means for the orders.
 var losses = map[queue.Part]string{
 	queue.PartIntents: "the pending orders are lost, and only their producers know them: enqueue the same files again with another --batch; orders with an outcome are recognised",
-	queue.PartResults: "the outcomes of earlier orders are lost: an order that is enqueued again is posted again, and a worker removes their dead letters an hour later: save ORDERS_DEAD first if you need these",
+	queue.PartResults: "the outcomes of earlier orders are lost: an order that is enqueued again is posted again, and no list shows their dead letters: save ORDERS_DEAD first if you need these",
 	queue.PartWaiting: "the orders that waited for their turn or their time are lost, and only their producers know them: enqueue the same files again with another --batch; orders with an outcome are recognised",
 	queue.PartFleet:   bucketLost,
 	queue.PartLetters: "the dead letters are lost; the results still say which orders failed",
