@@ -229,8 +229,8 @@ func TestAnActLeavesAloneWhatChanged(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, r.record("A-2").Outcome())
 	require.Equal(t, 1, r.queued(), "A-1 alone")
 	require.True(t, r.record("A-1").Allows("replay:1"), "%+v", r.record("A-1"))
-	require.False(t, r.record("A-3").Allowed)
-	require.False(t, r.record("A-4").Allowed)
+	require.Empty(t, r.record("A-3").AllowedFor)
+	require.Empty(t, r.record("A-4").AllowedFor)
 	require.Empty(t, r.waiting())
 
 	settledMeanwhile := r.asks(journal.About{Kind: journal.Resolve, OrderNo: "A-4", Details: map[string]string{"as": "rejected"}}, login("anna"))

@@ -45,7 +45,7 @@ func TestAnUnknownOrderMayWait(t *testing.T) {
 
 // A replay that was cut off is finished only with the letter that the permission names.
 func TestACutReplayIsFinishedWithItsOwnLetter(t *testing.T) {
-	rec := &order.Record{OrderNo: "A-1", Word: order.OutcomeUnknown.String(), Allowed: true, AllowedFor: "replay:7"}
+	rec := &order.Record{OrderNo: "A-1", Word: order.OutcomeUnknown.String(), AllowedFor: "replay:7"}
 	require.EqualValues(t, 7, settle.LetterReplayed(rec.AllowedFor))
 	for seq, want := range map[uint64]string{7: "Finish it", 8: "Ask the API's operator"} {
 		require.Contains(t, Found{Entry: settle.Entry{Record: rec}, Letters: []*settle.Letter{{OrderNo: "A-1", Seq: seq}}}.Advice("A-1")[0].Text, want)

@@ -92,7 +92,7 @@ func doubt(r *order.Record) string {
 
 // permission says whether somebody allowed the order to be sent in spite of the doubt.
 func permission(r *order.Record) string {
-	if r == nil || !r.Allowed {
+	if r == nil || r.AllowedFor == "" {
 		return ""
 	}
 	return "a person allowed another attempt of this order"

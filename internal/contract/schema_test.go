@@ -128,7 +128,7 @@ func fullRecord(o order.Outcome, note order.NoteKind) order.Record {
 		History: order.History{Attempts: 3, Unsure: true, FirstAttemptAt: now, LastAttemptAt: now, LastTimestamp: now.UnixMilli(),
 			GateWaitMS: 7, Suspects: 1, Lost: 2},
 		Position: order.Position{EnqueuedAt: now}, Batch: "b", Source: "f:1", Worker: "w1", IntentID: "id", BodyHash: strings.Repeat("0a", 32),
-		WriteID: "x", Delivered: 3, Proven: true, By: "somebody", Allowed: true, Note: note, NotBefore: now,
+		WriteID: "x", Delivered: 3, Proven: true, By: "somebody", Note: note, NotBefore: now,
 	}
 	r.SetOutcome(o)
 	if o != order.OutcomeNone {

@@ -84,16 +84,11 @@ func TestPermissionOfAnotherSubmission(t *testing.T) {
 	rows, err := f.Preview(t.Context(), 1)
 	require.NoError(t, err)
 	p := &publisher{f: f}
-	rec := &order.Record{IntentID: "i1", BodyHash: rows[0].Order.BodyHash(), Allowed: true, AllowedFor: "replay:1"}
+	rec := &order.Record{IntentID: "i1", BodyHash: rows[0].Order.BodyHash(), AllowedFor: "replay:1"}
 	rec.SetOutcome(order.OutcomeUnknown)
 	v, published := p.decide(&rows[0], &books.OrderStatus{LastWord: settle.LastWord{Entry: settle.Entry{Record: rec}}})
 	require.False(t, published)
 	require.Equal(t, Settled(order.OutcomeUnknown), v.fate)
-
-	rec.AllowedFor = "" // as older records say it: for any
-	v, published = p.decide(&rows[0], &books.OrderStatus{LastWord: settle.LastWord{Entry: settle.Entry{Record: rec}}})
-	require.True(t, published)
-	require.Equal(t, Retried, v.fate)
 }
 
 // TestRetryFailed enqueues what certainly failed, once, and nothing else.

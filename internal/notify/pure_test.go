@@ -104,7 +104,7 @@ func TestEventsOfRecords(t *testing.T) {
 	first := eventID(record(func(*order.Record) {}))
 	for name, same := range map[string]func(*order.Record){
 		"dropped letter": func(r *order.Record) { r.Dropped, r.WriteID = true, "w2" },
-		"allowed":        func(r *order.Record) { r.Allowed, r.WriteID = true, "w2" },
+		"allowed":        func(r *order.Record) { r.AllowedFor, r.WriteID = "replay:1", "w2" },
 		"stored again":   func(r *order.Record) { r.Settled, r.EnqueuedAt = 2, time.Unix(9, 0) },
 	} {
 		require.Equal(t, first, eventID(record(same)), name)

@@ -13,9 +13,8 @@ func TestR6Admission(t *testing.T) {
 	bodies := map[[2]string]Bodies{{"a", "a"}: SameBody, {"a", "b"}: OtherBody, {"", "a"}: NotComparable, {"a", ""}: NotComparable, {"", ""}: NotComparable}
 	permissions := map[string]func(*Record){
 		"none":            func(*Record) {},
-		"for any":         func(r *Record) { r.Allowed = true },
-		"for this intent": func(r *Record) { r.Allowed, r.AllowedFor = true, "i1" },
-		"for another one": func(r *Record) { r.Allowed, r.AllowedFor = true, "i9" },
+		"for this intent": func(r *Record) { r.AllowedFor = "i1" },
+		"for another one": func(r *Record) { r.AllowedFor = "i9" },
 	}
 	seen := make(map[Standing]int)
 	for _, outcome := range append(Outcomes(), OutcomeNone) {
@@ -28,7 +27,7 @@ func TestR6Admission(t *testing.T) {
 						allow(last)
 						got := Admit(last, id, hashes[1])
 						require.Equal(t, want, got.Bodies)
-						allowed := want == SameBody && (permission == "for any" || permission == "for this intent" && id == "i1")
+						allowed := want == SameBody && permission == "for this intent" && id == "i1"
 						require.Equal(t, standingOf(outcome, recorded == id, allowed), got.Standing,
 							"%s of %s, permission %s, intent %q", last.Word, recorded, permission, id)
 						seen[got.Standing]++

@@ -44,7 +44,6 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.text("delivery_id", r.DeliveryID, false)
 	e.flag("proven", r.Proven, false)
 	e.text("by", r.By, false)
-	e.flag("allowed", r.Allowed, false)
 	e.text("allowed_for", r.AllowedFor, false)
 	e.number("letter", int64(r.Letter), false)
 	e.flag("dropped", r.Dropped, false)

@@ -222,7 +222,7 @@ func TestR4AReplayThatIsLostKeepsTheLetter(t *testing.T) {
 	posted := note("replay:7", "aa", 2)
 	posted.Unsure = true
 	first := failed("i1", "aa", 1, OutcomeUnknown, 7)
-	first.Allowed = true
+	first.AllowedFor = "replay:7"
 	under := Merge(first, posted)
 	require.Equal(t, []uint64{7}, under.Letters())
 	next := Merge(under, failed("i3", "bb", 3, OutcomeRejected, 8))

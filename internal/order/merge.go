@@ -121,9 +121,9 @@ func mergeNotes(cur *Record, out Record) *Record {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
 		if out.doubtsAnew() {
-			kept.Allowed, kept.AllowedFor = false, "" // the permission does not cover this new doubt
+			kept.AllowedFor = "" // the permission does not cover this new doubt
 		}
-		if kept.History == cur.History && kept.Allowed == cur.Allowed {
+		if kept.History == cur.History && kept.AllowedFor == cur.AllowedFor {
 			return nil
 		}
 		kept.WriteID = out.WriteID
@@ -176,7 +176,7 @@ func mergeOlder(cur, mine *Record) *Record {
 	}
 	raised.SetOutcome(OutcomeAccepted)
 	raised.corrects(cur)
-	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped, raised.Letter = false, "", false, "", false, false, 0
+	raised.Unsure, raised.By, raised.AllowedFor, raised.Proven, raised.Dropped, raised.Letter = false, "", "", false, false, 0
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
 	raised.Reason, raised.Error = ReasonEarlier, ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash

@@ -220,19 +220,19 @@ func TestR6AnUnknownOutcomeIsNotHiddenByANote(t *testing.T) {
 		cur.SetOutcome(OutcomeUnknown)
 		require.Nil(t, Merge(&cur, &note), "the note would pass for leave to submit")
 
-		cur.Allowed = true
+		cur.AllowedFor = "i2"
 		after := Merge(&cur, &note)
 		require.Equal(t, Retrying, after.Word)
-		require.True(t, after.Allowed, "a person's leave holds for the whole intent")
+		require.True(t, after.Allows("i2"), "a person's leave holds for the whole intent")
 		next := note
 		next.Delivered++
-		require.Equal(t, !note.Open(), Merge(after, &next).Allowed, "but not for an attempt whose delivery never said how it ended")
+		require.Equal(t, !note.Open(), Merge(after, &next).Allows("i2"), "but not for an attempt whose delivery never said how it ended")
 	}
 }
 
 // A person allows the doubt that she saw, and no later one.
 func TestR6ANewDoubtEndsAPermission(t *testing.T) {
-	claim := Record{Word: Retrying, Note: NoteAttempt, IntentID: "i1", Delivered: 2, Worker: "a", Allowed: true, AllowedFor: "i1"}
+	claim := Record{Word: Retrying, Note: NoteAttempt, IntentID: "i1", Delivered: 2, Worker: "a", AllowedFor: "i1"}
 	claim.Unsure = true
 	note := func(verdict Verdict, delivered uint64, worker string) *Record {
 		return &Record{Word: Retrying, Note: NoteHandedBack, IntentID: "i1", Delivered: delivered, Worker: worker, Verdict: verdict, History: History{Unsure: true, Attempts: 1}}
@@ -281,11 +281,11 @@ func TestR7ANoteUnderTheSameNumberDoesNotUndoAnothersClaim(t *testing.T) {
 		late.DeliveryID = "d2"
 		require.Equal(t, NoteHandedBack, Merge(&claim, &late).Note)
 
-		claim.Allowed, late.Allowed = true, false
-		require.True(t, Merge(&claim, &late).Allowed)
+		claim.AllowedFor, late.AllowedFor = "i1", ""
+		require.True(t, Merge(&claim, &late).Allows("i1"))
 		newer := late
 		newer.IntentID, newer.Position, newer.DeliveryID = "i2", storedAt(epoch.Add(time.Hour)), "d3"
-		require.False(t, Merge(&claim, &newer).Allowed, "nobody ended that attempt")
+		require.Empty(t, Merge(&claim, &newer).AllowedFor, "nobody ended that attempt")
 	}
 }
 

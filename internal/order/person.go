@@ -27,7 +27,7 @@ func (r *Record) SettledBy(person string, as Outcome, at time.Time) {
 	before := *r
 	r.SetOutcome(as)
 	r.corrects(&before)
-	r.Unsure, r.Allowed, r.AllowedFor, r.Dropped, r.Letter = false, false, "", false, 0
+	r.Unsure, r.AllowedFor, r.Dropped, r.Letter = false, "", false, 0
 	r.Earlier, r.Conflicts = withoutLetters(r.Earlier), r.joinConflicts(r.Conflicts, nil)
 	r.By, r.SettledAt = person, at
 	r.Reason = "settled by a person"
@@ -47,7 +47,7 @@ func (r *Record) Intervened(did string) bool {
 // is unknown. A permission for one intent covers no other, such as one that a
 // producer enqueued meanwhile (R6).
 func (r *Record) Allows(intentID string) bool {
-	return r != nil && r.Allowed && (r.AllowedFor == "" || r.AllowedFor == intentID)
+	return r != nil && r.AllowedFor != "" && r.AllowedFor == intentID
 }
 
 // NeedsLetter reports whether the record must have a dead letter. A failed or
@@ -78,8 +78,8 @@ func (r *Record) TakeBack() {
 // was unsure, or its delivery ended without a report.
 func (r *Record) inheritPermission(cur *Record) {
 	abandoned := cur.Open() && (cur.Delivered != r.Delivered || !cur.SameDelivery(r))
-	if cur.Allowed && !r.Allowed && !abandoned && !r.doubtsAnew() {
-		r.Allowed, r.AllowedFor = true, cur.AllowedFor
+	if r.AllowedFor == "" && !abandoned && !r.doubtsAnew() {
+		r.AllowedFor = cur.AllowedFor
 	}
 }
 

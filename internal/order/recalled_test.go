@@ -48,12 +48,12 @@ func TestR3WhatWasJudgedAgainIsNoDoubt(t *testing.T) {
 
 // A permission covers the doubt that a person saw, and none by a later refusal.
 func TestARefusalThatIsCalledBackEndsAPermission(t *testing.T) {
-	cur := Record{OrderNo: "A", IntentID: "i", Allowed: true, Delivered: 1}
+	cur := Record{OrderNo: "A", IntentID: "i", AllowedFor: "i", Delivered: 1}
 	cur.SetOutcome(OutcomeNone)
 	cur.Note, cur.Unsure = NoteHandedBack, true
 	next := recalledNote(2)
 	next.History.Recall(History{Unsure: true}, next.Recalled)
-	require.False(t, Merge(&cur, &next).Allowed)
+	require.Empty(t, Merge(&cur, &next).AllowedFor)
 	require.False(t, Merge(&cur, &next).Settleable(), "the doubt that she allowed stays")
 }
 

@@ -166,10 +166,8 @@ type Record struct {
 	Proven bool `json:"proven,omitempty"`
 	// By names the person who settled the order.
 	By string `json:"by,omitempty"`
-	// Allowed says that a person allowed the next intent although the outcome is
-	// unknown (R6). New doubt ends the permission.
-	Allowed bool `json:"allowed,omitempty"`
-	// AllowedFor names the one intent that the permission covers; empty = any.
+	// AllowedFor names the one intent that a person allowed although the outcome is
+	// unknown (R6); empty = none. New doubt ends the permission.
 	AllowedFor string `json:"allowed_for,omitempty"`
 	// Letter is the sequence of the intent's dead letter, which holds its body; 0 = it has
 	// none, or none yet (R4).

@@ -39,7 +39,7 @@ func TestR6TheLastWordSaysWhatIsToBeDone(t *testing.T) {
 		}
 		return r
 	}
-	allowed := func(r *order.Record) { r.Allowed = true }
+	allowed := func(r *order.Record) { r.AllowedFor = "i2" }
 	later := func(r *order.Record) { r.NotBefore = now.Add(time.Hour) }
 	earlier := func(r *order.Record) { r.NotBefore = now.Add(-time.Hour) }
 	begun := func(ago time.Duration) func(*order.Record) {

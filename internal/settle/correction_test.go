@@ -74,7 +74,7 @@ func TestR3OnlyTheBodyInDoubtCanBePermitted(t *testing.T) {
 	require.Equal(t, settle.ReplayOtherInDoubt, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, []string{"b1:A-1", hashOf(t, body("A-1")), "b1"}, []string{rec.IntentID, rec.BodyHash, rec.Batch}, "the first body is in doubt")
-	require.False(t, rec.Allowed)
+	require.Empty(t, rec.AllowedFor)
 	requireBalanced(t, q)
 	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestR5ALetterThatAColleagueIsAboutToRemoveIsNotReplayed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, settle.ReplayGone, got)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
-	require.False(t, lookup(t, q, "A-1").Allowed)
+	require.Empty(t, lookup(t, q, "A-1").AllowedFor)
 }
 
 // inDoubtFor leaves A-1 in doubt, because its first worker is frozen. It returns that one's

@@ -351,7 +351,7 @@ func TestAPermissionIsAboutTheLetterThatThePersonSaw(t *testing.T) {
 			got, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
 			require.NoError(t, err)
 			require.Equal(t, end, got)
-			require.False(t, lookup(t, q, "A-1").Allowed)
+			require.Empty(t, lookup(t, q, "A-1").AllowedFor)
 			if end == settle.ReplayGone {
 				require.Equal(t, "b9:1", letterOf(t, q, "A-1").IntentID)
 				requireBalanced(t, q)

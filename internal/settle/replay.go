@@ -287,7 +287,7 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 			return nil, ErrReplaced
 		}
 		next := *cur
-		next.Allowed, next.AllowedFor = true, id
+		next.AllowedFor = id
 		next.Intervene(p.did("allowed another attempt", op.ledger.time.Now()))
 		return &next, nil
 	})

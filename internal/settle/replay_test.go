@@ -613,7 +613,7 @@ func TestR5AnIDProvesNothingWithoutTheBody(t *testing.T) {
 		l := deadLetter(t, q, "A-1", exhaustedInDoubt())
 		forge(q, l, other)
 		require.Equal(t, settle.ReplayPending, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
-		require.False(t, lookup(t, q, "A-1").Allowed)
+		require.Empty(t, lookup(t, q, "A-1").AllowedFor)
 		require.Equal(t, settle.WorkWithheld, pull(t, q, 1)[0].Work)
 	})
 	t.Run("another body that can never be sent", func(t *testing.T) {

@@ -167,7 +167,7 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.Empty(t, entry.Record.Conflicts, "the same body")
 	require.Equal(t, "i1", entry.Record.Earlier[0].IntentID)
 	leave := *entry.Record
-	leave.Allowed = true
+	leave.AllowedFor = "i3"
 	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", &leave, entry.Seq)
 	require.NoError(t, err)
 
@@ -347,7 +347,7 @@ func TestR3AWithheldIntentDoesNotRestoreADoubtThatAPersonEnded(t *testing.T) {
 			require.Equal(t, settle.WorkWithheld, d.Work)
 			resolved := *lookup(t, b, "A-1")
 			resolved.SetOutcome(order.OutcomeRejected)
-			resolved.By, resolved.Unsure, resolved.Allowed, resolved.AllowedFor = "anna", false, false, ""
+			resolved.By, resolved.Unsure, resolved.AllowedFor = "anna", false, ""
 			_, err := b.Ledger.ExportUpdateRecord(t.Context(), d.ExportToken(), func(*order.Record) (*order.Record, error) { return &resolved, nil })
 			require.NoError(t, err)
 

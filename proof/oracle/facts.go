@@ -123,7 +123,7 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 func (o *Oracle) checkPermission(c *course, e *Event, prev *order.Record) {
 	rec := e.Record
 	at, looked := o.process(e.Process).looked[c.orderNo]
-	if !looked || !rec.Allowed || prev.Allowed && prev.AllowedFor == rec.AllowedFor {
+	if !looked || rec.AllowedFor == "" || prev.AllowedFor == rec.AllowedFor {
 		return
 	}
 	for _, r := range c.records[:len(c.records)-1] {
@@ -165,7 +165,7 @@ func shape(r *order.Record) string {
 		return "is half a note"
 	case !note && r.Unsure != (out == order.OutcomeUnknown):
 		return "is an outcome that does not fit its doubt"
-	case r.Allowed && !open, !r.Allowed && r.AllowedFor != "":
+	case r.AllowedFor != "" && !open:
 		return "permits what needs no permission"
 	case note && (r.By != "" || r.Dropped), r.Dropped && !out.NeedsLetter():
 		return "says what a person did about another outcome"
@@ -182,7 +182,7 @@ func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
 	if !person && !slices.Equal(rec.Interventions, prev.Interventions) {
 		o.find(Own, c.orderNo, nil, "%s forgets or invents what people did", e.Process)
 	}
-	switch granted := rec.Allowed && (!prev.Allowed || prev.AllowedFor != rec.AllowedFor); {
+	switch granted := rec.AllowedFor != "" && prev.AllowedFor != rec.AllowedFor; {
 	case granted && !person:
 		o.find(Own, c.orderNo, nil, "%s permits another attempt", e.Process)
 	case granted && !prev.Names(settle.LetterReplayed(rec.AllowedFor)):

@@ -130,7 +130,7 @@ func (v *witness) recorded(rec *order.Record, h *host, claim int) {
 			step = "note"
 		}
 		t.say(v.w.e, "broker", step, rec.OrderNo, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
-			rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+			rec.Attempts, rec.Settled, when(rec.AllowedFor != "", ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
 	}
 	v.tell(oracle.Event{Kind: oracle.Recorded, OrderNo: rec.OrderNo, Record: rec, Process: h.run, Claim: claim})
 }
