@@ -192,7 +192,8 @@ type Event struct {
 	// Reading is what the clock showed by which an attempt was stamped; 0 = unknown.
 	Reading int64  `json:"reading,omitempty"`
 	Gate    Moment `json:"gate,omitzero"`
-	Signed  Moment `json:"signed,omitzero"`
+	// Signed is when an attempt was signed, or a message was given back, which arrived later; 0 = unknown.
+	Signed Moment `json:"signed,omitzero"`
 	// Verdict is the one on an attempt, Outcome the one in a letter.
 	Verdict  order.Verdict `json:"verdict,omitzero"`
 	Outcome  order.Outcome `json:"outcome,omitzero"`

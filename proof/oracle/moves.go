@@ -55,7 +55,10 @@ func (o *Oracle) checkMoved(c *course, e *Event) {
 		c.queued = make(map[string]int)
 	}
 	given := strings.TrimSuffix(e.Intent, order.BodyID("", e.Body))
-	if given != e.Intent && !slices.ContainsFunc(c.copies, func(s submission) bool { return s.queued && s.id == given && s.body != e.Body }) {
+	had := func(s submission) bool { // it was in the queue, or withdrawn
+		return s.id == given && s.body != e.Body && (s.queued || slices.ContainsFunc(c.records, func(r observed) bool { return r.rec.Knows(s.id, s.body) }))
+	}
+	if given != e.Intent && !slices.ContainsFunc(c.copies, had) {
 		o.find(Moved, c.orderNo, nil, "%s is moved under another ID than its own, and no other body had that one", e.Intent)
 	}
 	c.queued[given]++

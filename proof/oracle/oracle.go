@@ -384,7 +384,7 @@ func (o *Oracle) handedBack(e *Event) {
 		return
 	case by != nil && o.bothWrong(by.process, by.at):
 		o.Counts.BothClocks++
-	case by != nil && by.untold() && c.course.succeeded(e.Claim, o.now) == nil:
+	case by != nil && by.untold() && c.course.succeeded(e.Claim, e.Signed) == nil:
 		o.Counts.LateHandBacks++
 	case e.Paused, o.settings.Outside, by != nil && by.taken: // from outside nobody sees when the message left its sender
 		o.Counts.LateHandBacks++

@@ -260,7 +260,7 @@ func (b *broker) deadline(seq uint64, p *handed) {
 // nak returns a message in the name of claim by. paused says that the sender was
 // frozen after its last check. A former owner returns a message that now belongs to
 // another worker.
-func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
+func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool, sent time.Duration) {
 	p := b.pending[seq]
 	if p == nil || b.open(seq) == nil || p.claim == 0 {
 		return
@@ -269,7 +269,7 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 		b.w.e.trace.say(b.w.e, "broker", "nak lost", b.intents[seq].orderNo, "nobody leads the consumer")
 		return
 	}
-	b.w.witness.handedBack(p.claim, by, paused)
+	b.w.witness.handedBack(p.claim, by, paused, sent)
 	p.claim = 0
 	if delay > 0 {
 		p.replicated = b.wall() - b.w.cfg.AckWait + delay

@@ -443,18 +443,18 @@ type answer struct {
 }
 
 func (a answer) Ack() error {
-	return a.send("ack", func(bool) { a.w.broker.ack(a.seq, a.claim) })
+	return a.send("ack", func(bool, time.Duration) { a.w.broker.ack(a.seq, a.claim) })
 }
 
 func (a answer) Nak() error { return a.NakWithDelay(0) }
 
 func (a answer) NakWithDelay(d time.Duration) error {
-	return a.send("nak", func(paused bool) { a.w.broker.nak(a.seq, d, a.claim, paused) })
+	return a.send("nak", func(paused bool, sent time.Duration) { a.w.broker.nak(a.seq, d, a.claim, paused, sent) })
 }
 
 // send runs effect at the broker. paused says whether the process was frozen after its
-// last check of the claim, which no protocol can prevent.
-func (a answer) send(what string, effect func(paused bool)) error {
+// last check of the claim, which no protocol can prevent, and sent when the message left it.
+func (a answer) send(what string, effect func(paused bool, sent time.Duration)) error {
 	began := a.w.e.at
 	a.w.e.running.step = StepAck
 	if what == "nak" {
@@ -469,7 +469,8 @@ func (a answer) send(what string, effect func(paused bool)) error {
 		a.w.e.trace.say(a.w.e, a.h.name, what+" lost", "", "sequence %d", a.seq)
 		return nil
 	}
-	a.h.send(func() { effect(paused) })
+	sent := a.w.e.at
+	a.h.send(func() { effect(paused, sent) })
 	return nil
 }
 

@@ -97,8 +97,8 @@ func (v *witness) released(claim int, why string) {
 	v.tell(oracle.Event{Kind: oracle.Released, Claim: claim, Why: why})
 }
 
-func (v *witness) handedBack(owner, by int, paused bool) {
-	v.tell(oracle.Event{Kind: oracle.HandedBack, Claim: by, Former: owner, Paused: paused})
+func (v *witness) handedBack(owner, by int, paused bool, sent time.Duration) {
+	v.tell(oracle.Event{Kind: oracle.HandedBack, Claim: by, Former: owner, Paused: paused, Signed: oracle.Moment(sent)})
 }
 
 // removed tells that an intent left the queue. by is the claim that acknowledged it, 0
