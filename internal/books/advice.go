@@ -71,7 +71,7 @@ func (f Found) advice(name string) []Step {
 		return []Step{with(replay, "A correction or replay was withdrawn. To send the order of the dead letter after all:", ""), with(drop, notWanted, "")}
 	case o == order.OutcomeCancelled:
 		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
-	case o == order.OutcomeUnknown && f.has(func(l *settle.Letter) bool { return settle.LetterReplayed(f.Record.AllowedFor) == l.Seq }):
+	case o == order.OutcomeUnknown && f.Record.AllowedFor != "" && f.has(func(l *settle.Letter) bool { return settle.LetterReplayed(f.Record.AllowedFor) == l.Seq }):
 		return []Step{with(replay, "A person allowed another attempt, and the replay was cut off. Finish it:", " --resubmit-unknown")}
 	case o == order.OutcomeUnknown && f.has(func(l *settle.Letter) bool { return f.Record.Refused(l.Seq) != nil }):
 		return []Step{

@@ -20,14 +20,12 @@ import (
 // ErrStorage means that the broker refuses results. Nothing more may be posted
 // until it stores them again (R10).
 func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s order.Settlement) (Entry, error) {
-	lapsed := func() bool { // once the claim has ended, the new owner decides the rest (R7)
-		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() {
-			return false
+	lapse := func() { // once the claim has ended, the new owner decides the rest (R7)
+		if s.Outcome != order.OutcomeAccepted && !d.lease.Valid() {
+			s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}
 		}
-		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}
-		return true
 	}
-	lapsed()
+	lapse()
 	r.History.Lost = 0 // this delivery ends with a report
 	if s.Action == order.ActMerge && wk.sharesNumber(d) {
 		r.History.Doubt("the worker lost its claim while it posted the order")
@@ -41,7 +39,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 			return nil
 		}
 		err := wk.ledger.fileLetter(ctx, d, newLetter(d, wk.record(d, r, s), r.Trail))
-		lapsed() // it took a while
+		lapse() // it took a while
 		return err
 	}
 	if err := file(); err != nil {
@@ -50,7 +48,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	unsent := r.History.Attempts == d.History.Attempts // what the outcome rests on was read, not answered
 	began := wk.ledger.time.Now()
 	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, wk.record(d, r, s), func(now Entry) (*order.Record, error) {
-		lapsed() // the claim may end while the broker is out of reach
+		lapse() // the claim may end while the broker is out of reach
 		if unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq {
 			return nil, errWritten
 		}
