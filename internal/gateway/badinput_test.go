@@ -330,6 +330,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	for range most {
 		all = append(all, r.dial())
 		require.Equal(t, http.StatusOK, ask(all[len(all)-1]).status)
+		require.Eventually(t, func() bool { return r.crowd.resting() == len(all) }, patience, time.Millisecond, "the server tells of it after the answer")
 	}
 	require.Equal(t, http.StatusOK, ask(all[0]).status)
 	require.Eventually(t, func() bool { return r.crowd.resting() == most }, patience, time.Millisecond)
