@@ -95,13 +95,8 @@ func (x *LetterIndex) add(page, now []*settle.Letter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i, l := range page {
-		kind := kindUnnamed
-		if now[i] != nil {
-			l = now[i]
-			kind = x.kinds.take(kindOf(l))
-		} else {
-			x.unnamed[l.Seq] = true
-		}
+		kind := x.takeKind(l.Seq, now[i])
+		l = cmp.Or(now[i], l)
 		if l.OrderNo == "" { // of a header that was cut the token remains
 			l.OrderNo, _ = order.OrderNoFromToken(l.FiledUnder)
 		}
@@ -126,21 +121,11 @@ func (x *LetterIndex) renew(seq uint64, now *settle.Letter) {
 	if !found {
 		return
 	}
-	e := &c.entries[i]
-	was := LetterKind{}
-	if e.kind != kindUnnamed {
-		was = x.kinds.kinds[e.kind]
+	was := c.entries[i].kind
+	x.forgetKind(seq, was)
+	if c.entries[i].kind = x.takeKind(seq, now); c.entries[i].kind != was { // an equal kind gets the number that was given back
+		x.version++
 	}
-	if now == nil && e.kind == kindUnnamed || now != nil && e.kind != kindUnnamed && was == kindOf(now) {
-		return
-	}
-	x.forgetKind(seq, e.kind)
-	if e.kind = kindUnnamed; now != nil {
-		e.kind = x.kinds.take(kindOf(now))
-	} else {
-		x.unnamed[seq] = true
-	}
-	x.version++
 }
 
 func (x *LetterIndex) append(seq uint64, kind uint32, at time.Time, name string) {
@@ -239,6 +224,15 @@ func (x *LetterIndex) without(c *letterChunk, gone func(seq uint64) bool) *lette
 		next.seal()
 	}
 	return next
+}
+
+// takeKind counts a letter with what its record says of it, nil = it does not name the letter, and returns its kind.
+func (x *LetterIndex) takeKind(seq uint64, now *settle.Letter) uint32 {
+	if now == nil {
+		x.unnamed[seq] = true
+		return kindUnnamed
+	}
+	return x.kinds.take(kindOf(now))
 }
 
 func (x *LetterIndex) forgetKind(seq uint64, kind uint32) {

@@ -24,11 +24,11 @@ func LetterPages(ctx context.Context, q *queue.Queue, visit func(page []*settle.
 // LastLetter returns the sequence of the letter that was filed last, or a
 // later one.
 func LastLetter(ctx context.Context, q *queue.Queue) (uint64, error) {
-	state, err := q.Letters().State(ctx)
+	last, err := q.Store().LastLetter(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("dead letters could not be read: %w", err)
 	}
-	return state.LastSeq, nil
+	return last, nil
 }
 
 // LetterPagesFrom is LetterPages for the letters with the sequences first to last.

@@ -158,9 +158,9 @@ func mergeRefused(cur, mine *Record) *Record {
 	return &kept
 }
 
-// ReasonEarlier is the Reason of an acceptance that came late, after a later intent had got the
+// reasonEarlier is the Reason of an acceptance that came late, after a later intent had got the
 // record. The record may go on naming that one: it asks for the body that exists.
-const ReasonEarlier = "accepted by an attempt for an earlier intent of this order_no"
+const reasonEarlier = "accepted by an attempt for an earlier intent of this order_no"
 
 // mergeOlder lets a late writer raise the record of a newer intent to accepted. The
 // order exists, whatever the newer intent found. The accepted body is the older
@@ -178,7 +178,7 @@ func mergeOlder(cur, mine *Record) *Record {
 	raised.corrects(cur)
 	raised.Unsure, raised.By, raised.AllowedFor, raised.Proven, raised.Dropped, raised.Letter = false, "", "", false, false, 0
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
-	raised.Reason, raised.Error = ReasonEarlier, ""
+	raised.Reason, raised.Error = reasonEarlier, ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
 	if cur.BodyHash != mine.BodyHash {
 		refused := *cur

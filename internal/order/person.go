@@ -33,16 +33,6 @@ func (r *Record) SettledBy(person string, as Outcome, at time.Time) {
 	r.Reason = "settled by a person"
 }
 
-// Intervened reports whether a person has already done this.
-func (r *Record) Intervened(did string) bool {
-	for _, i := range r.Interventions {
-		if i.Did == did {
-			return true
-		}
-	}
-	return false
-}
-
 // Allows reports whether a person allowed this intent although the order's outcome
 // is unknown. A permission for one intent covers no other, such as one that a
 // producer enqueued meanwhile (R6).

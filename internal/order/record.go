@@ -175,7 +175,7 @@ type Record struct {
 	// Dropped says that a person dropped the dead letter of this outcome.
 	Dropped bool `json:"dropped,omitempty"`
 	// Conflicts lists the intents that were not sent, or that the API refused, because
-	// this record is about another body, oldest first, at most 10. IntentID may be one.
+	// this record is about another body, oldest first, at most 100. IntentID may be one.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// Interventions lists what persons did about the order_no, oldest first, at
 	// most 10.

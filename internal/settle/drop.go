@@ -8,8 +8,7 @@ import (
 )
 
 // Drop removes a dead letter. The result stays and says who dropped the
-// letter. Repeated after a crash, it completes what is missing. gone reports that the
-// letter was removed or replaced before.
+// letter. gone reports that no record named the letter any more.
 //
 // Drop changes nothing and returns ErrPending while an intent for the order_no
 // is stored that has no outcome yet.

@@ -114,19 +114,12 @@ func (l *Letter) About(r *order.Record) *Letter {
 		}
 	}
 	now.OrderNo, now.seen = r.OrderNo, r.WriteID
-	for _, id := range append([]string{r.IntentID}, earlierIDs(r)...) {
-		if strings.HasPrefix(id, replayPrefix) {
+	for _, e := range append([]order.Earlier{{IntentID: r.IntentID}}, r.Earlier...) {
+		if strings.HasPrefix(e.IntentID, replayPrefix) {
 			now.Replays++
 		}
 	}
 	return &now
-}
-
-func earlierIDs(r *order.Record) (ids []string) {
-	for i := range r.Earlier {
-		ids = append(ids, r.Earlier[i].IntentID)
-	}
-	return ids
 }
 
 // fill sets what a letter says of its intent, if its header was cut.

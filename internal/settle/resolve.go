@@ -11,9 +11,9 @@ import (
 
 // Resolve records what a person found out about an order whose outcome is
 // unknown: it exists at the API (accepted), or it does not (rejected). The
-// record says who decided and when. Resolve also removes the dead letter. It
+// record says who decided and when, and names the dead letter no more. It
 // corrects a person's earlier word, but not an acceptance that the API
-// confirmed. Repeated after a crash, it completes what is missing.
+// confirmed.
 //
 // Resolve writes nothing if it returns ErrPending (an intent is stored),
 // ErrNoResult or ErrNotInDoubt. ErrReplaced means that the order was handled
@@ -32,7 +32,7 @@ func (op *Operator) Resolve(ctx context.Context, orderNo, seen string, as order.
 var ErrReplaced = errors.New("the order was handled again since; look it up at the API again")
 
 // ResolveLetter is Resolve for the order of a listed letter. It writes nothing if
-// the letter was removed or replaced since it was listed, and reports that as gone.
+// no record names the letter any more, and reports that as gone.
 func (op *Operator) ResolveLetter(ctx context.Context, listed *Letter, as order.Outcome, p Person) (gone bool, err error) {
 	l, now, err := op.ledger.rereadListed(ctx, listed)
 	switch {
@@ -56,7 +56,7 @@ func (op *Operator) ResolveLetter(ctx context.Context, listed *Letter, as order.
 // record about this intent, or with neither the one that is read first.
 type about struct{ writeID, intent string }
 
-// resolve writes the person's word, and removes the letter. After a lost
+// resolve writes the person's word. After a lost
 // confirmation the order may have been posted again, because that word was
 // stored and the outcome replaced since.
 func (op *Operator) resolve(ctx context.Context, token, orderNo string, of about, as order.Outcome, p Person) (*order.Record, error) {

@@ -286,7 +286,7 @@ func (tr *Trimmer) finish(ctx context.Context, m *Message, last LastWord) (bool,
 }
 
 // done looks, and changes nothing. An intent that a broker has brought back after its removal is done.
-// So is one that has left meanwhile: a replay may have removed its letter since.
+// So is one that has left meanwhile: its record may be about another intent since.
 func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	if last.Unreadable != nil {
 		return false, nil

@@ -155,10 +155,8 @@ func (h *history) record(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 // letter writes a dead letter. The header of a long one may be cut.
 func (h *history) letter(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	var l struct {
-		OrderNo  string        `json:"order_no"`
-		IntentID string        `json:"intent_id"`
-		Outcome  order.Outcome `json:"outcome"`
-		Conflict bool          `json:"conflict"`
+		OrderNo  string `json:"order_no"`
+		IntentID string `json:"intent_id"`
 	}
 	if json.Unmarshal([]byte(m.Headers().Get("Order-Letter")), &l) != nil { // it was cut
 		l.OrderNo, _ = order.OrderNoFromToken(strings.TrimPrefix(m.Subject(), "orders.dead."))
@@ -167,7 +165,7 @@ func (h *history) letter(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	h.letters[meta.Sequence.Stream] = l.OrderNo
 	h.mu.Unlock()
 	h.tell(oracle.Event{At: h.moment(meta.Timestamp), Until: h.moment(time.Now()), Kind: oracle.Filed, OrderNo: l.OrderNo, Seq: meta.Sequence.Stream,
-		Intent: l.IntentID, Outcome: l.Outcome, Conflict: l.Conflict})
+		Intent: l.IntentID})
 }
 
 // finish reads the streams to their ends, says which letters are gone, adds what the

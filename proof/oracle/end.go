@@ -87,7 +87,9 @@ func (o *Oracle) misnamed(c *course, body string) bool {
 // saidNoTooSoon reports whether a person said that no order exists, and a worker whose claim
 // had ended, which it could not know, sent an attempt that she cannot know of. Later
 // deliveries relied on her word.
-func (c *course) saidNoTooSoon() bool { return c.saidNo(0) && c.postedLate() }
+func (c *course) saidNoTooSoon() bool {
+	return c.postedLate() && slices.ContainsFunc(c.records, func(r observed) bool { return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected })
+}
 
 // postedLate reports whether a worker whose claim had ended sent an attempt. No person can
 // know of it.

@@ -45,8 +45,6 @@ const (
 	ByLeader = "the consumer has another leader"
 	// ByClock: the clock of that leader was set ahead.
 	ByClock = "the broker's clock was set"
-	// PassedOver: the broker counted an intent as acknowledged whose delivery it forgot.
-	PassedOver = "the broker passed over it"
 	// ByItself: a program ended because it was done.
 	ByItself = "it was done"
 )
@@ -194,12 +192,10 @@ type Event struct {
 	Gate    Moment `json:"gate,omitzero"`
 	// Signed is when an attempt was signed, or a message was given back, which arrived later; 0 = unknown.
 	Signed Moment `json:"signed,omitzero"`
-	// Verdict is the one on an attempt, Outcome the one in a letter.
-	Verdict  order.Verdict `json:"verdict,omitzero"`
-	Outcome  order.Outcome `json:"outcome,omitzero"`
-	Conflict bool          `json:"conflict,omitempty"`
-	Why      string        `json:"why,omitempty"`
-	Shift    Moment        `json:"shift,omitzero"`
+	// Verdict is the one on an attempt.
+	Verdict order.Verdict `json:"verdict,omitzero"`
+	Why     string        `json:"why,omitempty"`
+	Shift   Moment        `json:"shift,omitzero"`
 	// Replaces is the sequence that the writer of a record had read. Nil = unknown.
 	Replaces *uint64       `json:"replaces,omitempty"`
 	Record   *order.Record `json:"record,omitempty"`

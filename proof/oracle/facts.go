@@ -189,10 +189,13 @@ func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
 		o.find(Own, c.orderNo, nil, "%s permits an attempt for %s, and the record names the letters %d", e.Process, rec.AllowedFor, prev.Letters())
 	}
 	o.checkPermission(c, e, prev)
-	if rec.Outcome() != order.OutcomeAccepted || rec.BodyHash != prev.BodyHash || len(rec.Conflicts) >= 10 {
+	if rec.Outcome() != order.OutcomeAccepted || rec.BodyHash != prev.BodyHash || len(rec.Conflicts) >= 100 {
 		return
 	}
 	for _, x := range prev.Conflicts {
+		if len(rec.Conflicts) >= 10 && (x.Dropped || x.Unqueued) { // nobody waits for its letter
+			continue
+		}
 		if rec.ConflictOf(x.IntentID) == nil && (x.BodyHash == "" || x.BodyHash != rec.BodyHash) {
 			o.find(Own, c.orderNo, nil, "%s forgets that %s was refused", e.Process, x.IntentID)
 		}
@@ -256,11 +259,4 @@ func (o *Oracle) checkBooks(c *course, rec *order.Record) {
 	if rec.Settled != settled {
 		o.find(OneOutcome, c.orderNo, nil, "%d intents were stored, %d are settled by %s", c.intents, rec.Settled, rec.Word)
 	}
-}
-
-// saidNo reports whether a person said since a moment that no order exists.
-func (c *course) saidNo(since Moment) bool {
-	return slices.ContainsFunc(c.records, func(r observed) bool {
-		return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected && r.at >= since
-	})
 }

@@ -17,8 +17,8 @@ type letter struct {
 // filed reports whether a letter is stored.
 func (c *course) filed(seq uint64) bool { return c.letters[seq] != nil && !c.letters[seq].gone }
 
-// filed checks that a letter holds the body of the intent that it is about.
-func (o *Oracle) filed(e *Event) {
+// checkStored checks that a letter holds the body of the intent that it is about.
+func (o *Oracle) checkStored(e *Event) {
 	c := o.course(e.OrderNo)
 	if c.letters == nil {
 		c.letters = make(map[uint64]*letter)
@@ -31,8 +31,8 @@ func (o *Oracle) filed(e *Event) {
 	}
 }
 
-// unfiled checks that nobody removes a letter that the record names.
-func (o *Oracle) unfiled(e *Event) {
+// checkRemoved checks that nobody removes a letter that the record names.
+func (o *Oracle) checkRemoved(e *Event) {
 	c := o.course(e.OrderNo)
 	l := c.letters[e.Seq]
 	if l == nil {
@@ -65,11 +65,11 @@ func (o *Oracle) checkNamed(c *course, e *Event, prev *order.Record) {
 	if prev == nil {
 		return
 	}
-	byPerson := len(rec.Interventions) != len(prev.Interventions) || !slices.Equal(rec.Interventions, prev.Interventions)
+	byPerson := !slices.Equal(rec.Interventions, prev.Interventions)
 	open := rec.Outcome() == order.OutcomeNone || rec.Outcome() == order.OutcomeCancelled
 	for _, seq := range prev.Letters() {
 		l := c.letters[seq]
-		if rec.Names(seq) || byPerson || l == nil || len(prev.Conflicts) >= 10 {
+		if rec.Names(seq) || byPerson || l == nil || len(prev.Conflicts) >= 100 {
 			continue
 		}
 		refused := prev.Refused(seq)

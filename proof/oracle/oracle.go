@@ -106,7 +106,6 @@ type course struct {
 	copies            []submission
 	bodies            map[string]bool // that the API created
 	lostBodies        map[string]bool // of deliveries that ended without their worker: each may have been posted
-	passedOver        Moment          // when an intent left the queue that a broker only counted as acknowledged
 	marks             []mark          // what people cancelled
 	neverSent         bool            // the doubt names no body: what is in doubt can never have been sent
 }
@@ -250,9 +249,9 @@ func (o *Oracle) Observe(e Event) {
 	case Recorded:
 		o.recorded(&e)
 	case Filed:
-		o.filed(&e)
+		o.checkStored(&e)
 	case Unfiled:
-		o.unfiled(&e)
+		o.checkRemoved(&e)
 	case Created:
 		c := o.course(e.OrderNo)
 		if c.created++; c.bodies == nil {
@@ -363,8 +362,6 @@ func (o *Oracle) removed(e *Event) {
 		o.Counts.Acknowledged++
 		o.checkAcknowledged(c, e)
 		o.checkFiled(c, e)
-	} else if e.Why == PassedOver {
-		c.passedOver = e.At
 	}
 	delete(o.pending, e.Seq)
 	delete(o.handed, e.Seq)

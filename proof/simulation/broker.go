@@ -151,10 +151,7 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 // remove removes an intent from the stream.
 func (b *broker) remove(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		switch {
-		case b.passed[seq]:
-			b.w.witness.tell(oracle.Event{Kind: oracle.Removed, OrderNo: in.orderNo, Seq: seq, Why: oracle.PassedOver})
-		case !b.acked[seq]:
+		if b.passed[seq] || !b.acked[seq] {
 			b.w.witness.removed(in, 0)
 		}
 		delete(b.intents, seq)

@@ -217,7 +217,7 @@ func (s store) PutLetter(_ context.Context, token string, l *settle.Letter) (seq
 		}
 		letter.Seq, letter.FiledUnder = seq, token
 		b.letters[seq] = &letter
-		b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: seq, Process: s.h.run, Claim: claim,
+		b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Seq: seq, Process: s.h.run, Claim: claim,
 			Letter: copyOf(&letter), Body: hashOf(letter.Body)})
 		s.w.e.trace.say(s.w.e, "broker", "letter", token, "%d stored: %s %s", seq, letter.IntentID, letter.Outcome)
 	})
