@@ -330,5 +330,5 @@ func (tr *Trimmer) tellStranded(m *Message) {
 	}
 	tr.told = m.Seq
 	tr.ledger.log.Error().Str("subject", m.Subject).Uint64("sequence", m.Seq).
-		Msg("this intent has no outcome or lacks its dead letter, and the broker counts it as acknowledged and delivers it to nobody: orderpost worker repair mends it. See After a broker was killed in docs/operations.md")
+		Msg("this intent has no outcome, and the broker counts it as acknowledged and delivers it to nobody: orderpost worker repair mends it. See After a broker was killed in docs/operations.md")
 }
