@@ -34,8 +34,7 @@ func newGlob(text string) glob {
 // Pattern returns what reports whether a whole text matches a pattern. The star stands for
 // any text, the question mark for one character; a backslash makes the next one literal.
 func Pattern(text string) func(string) bool {
-	g := newGlob(text)
-	return func(text string) bool { return g.matches([]byte(text)) }
+	return newGlob(text).matches
 }
 
 // literal returns the text that a pattern matches, if it matches no other.
@@ -50,7 +49,7 @@ func (g glob) literal() (text string, one bool) {
 
 // matches goes back to the last globAny only: what came before it was found as early as it
 // can be, which leaves the most room.
-func (g glob) matches(text []byte) bool {
+func (g glob) matches(text string) bool {
 	at, next := 0, 0              // in text, and in g
 	anyAt, anyNext := 0, len(g)+1 // where the last globAny ends in text, and what follows it in g
 	for {
@@ -62,7 +61,7 @@ func (g glob) matches(text []byte) bool {
 		if at == len(text) {
 			return next == len(g)
 		}
-		r, size := utf8.DecodeRune(text[at:])
+		r, size := utf8.DecodeRuneInString(text[at:])
 		if next < len(g) && (g[next] == globOne || g[next] == r) {
 			at, next = at+size, next+1
 			continue
@@ -70,7 +69,7 @@ func (g glob) matches(text []byte) bool {
 		if anyNext > len(g) {
 			return false
 		}
-		_, size = utf8.DecodeRune(text[anyAt:])
+		_, size = utf8.DecodeRuneInString(text[anyAt:])
 		anyAt += size
 		at, next = anyAt, anyNext
 	}

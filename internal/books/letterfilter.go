@@ -217,7 +217,7 @@ func (m *LetterMatcher) kind(k LetterKind) bool {
 }
 
 func (m *LetterMatcher) name(orderNo string) bool {
-	return m.orderNo == nil || m.orderNo.matches([]byte(orderNo))
+	return m.orderNo == nil || m.orderNo.matches(orderNo)
 }
 
 func (m *LetterMatcher) filed(at time.Time) bool {

@@ -33,6 +33,9 @@ const gentle = 20
 // giveUpFor is how long a difference is left alone that reading does not explain.
 const giveUpFor = 10 * time.Minute
 
+// backFirst is how many sequences are read again first if letters are missing.
+const backFirst = 1024
+
 // errLater ends a walk early.
 var errLater = errors.New("the rest follows")
 
@@ -88,7 +91,7 @@ func (x *LetterIndex) note(change func()) {
 func (x *LetterIndex) size() uint64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return uint64(x.stored)
+	return uint64(len(x.entries))
 }
 
 // read reads new letters.
@@ -175,7 +178,7 @@ func (x *LetterIndex) compare(ctx context.Context) error {
 		x.back, x.quiet = 0, time.Now().Add(giveUpFor)
 		return nil
 	}
-	x.back = max(chunkSize, x.back*8)
+	x.back = max(backFirst, x.back*8)
 	x.next -= min(x.back, x.next-1)
 	x.removeIf(x.next, math.MaxUint64, func(uint64) bool { return true })
 	return nil

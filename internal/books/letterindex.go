@@ -2,31 +2,29 @@ package books
 
 import (
 	"cmp"
-	"encoding/binary"
-	"hash/maphash"
 	"math"
 	"slices"
+	"strings"
 	"sync"
-	"time"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-// LetterIndex knows which dead letters are stored, compactly: about 30 bytes and the
-// order number for each. Follow keeps it up to date with the letters, and Rows with the records that name them:
-// what it counts of a letter is what the record said when one of them read it. It is safe for concurrent use.
+// LetterIndex knows which dead letters are stored: about 50 bytes and the order number for each. Follow keeps it up
+// to date with the letters, and Rows with the records that name them: what it counts of a letter is what the record
+// said when one of them read it. It is safe for concurrent use.
 type LetterIndex struct {
 	queue *queue.Queue
 
 	following sync.Mutex // one Follow at a time
 	follower
 
-	mu     sync.RWMutex
-	chunks []*letterChunk // by their sequences
-	kinds  kindTable
-	stored int // entries, also of letters that no record names
+	mu        sync.RWMutex
+	entries   []letterEntry // by their sequences, also letters that no record names
+	kinds     map[LetterKind]*letterCount
+	kindBytes int
 	// unnamed are the letters that no record named when they were read: a worker is about to write that record,
 	// or they are inert.
 	unnamed map[uint64]bool
@@ -38,6 +36,20 @@ type LetterIndex struct {
 	version uint64 // counts changes
 }
 
+// letterEntry is one message of the dead-letter stream.
+type letterEntry struct {
+	seq     uint64
+	filed   int64        // Unix milliseconds
+	kind    *letterCount // nil = no record names it
+	orderNo string
+}
+
+// letterCount counts the letters of one kind.
+type letterCount struct {
+	LetterKind
+	n int
+}
+
 // NewLetterIndex returns an empty index.
 func NewLetterIndex(q *queue.Queue) *LetterIndex {
 	x := &LetterIndex{queue: q}
@@ -46,47 +58,14 @@ func NewLetterIndex(q *queue.Queue) *LetterIndex {
 	return x
 }
 
-// chunkSize is how many entries a chunk has at most.
-const chunkSize = 1024
-
-// letterChunk holds entries whose sequences and times lie near to each other.
-type letterChunk struct {
-	base    uint64 // sequence
-	filed   int64  // Unix milliseconds
-	entries []letterEntry
-	names   []byte // order numbers, one after the other
-}
-
-// letterEntry is one message of the dead-letter stream.
-type letterEntry struct {
-	seq   uint32 // after the chunk's base
-	filed int32  // milliseconds after the chunk's
-	kind  uint32 // in the table of kinds
-	end   uint32 // of the order number in names
-}
-
-// kindUnnamed is the kind of a letter that no record names.
-const kindUnnamed uint32 = math.MaxUint32
-
-func (c *letterChunk) seqOf(i int) uint64 { return c.base + uint64(c.entries[i].seq) }
-func (c *letterChunk) last() uint64       { return c.seqOf(len(c.entries) - 1) }
-
-func (c *letterChunk) name(i int) []byte {
-	begin := uint32(0)
-	if i > 0 {
-		begin = c.entries[i-1].end
-	}
-	return c.names[begin:c.entries[i].end]
-}
-
-func (c *letterChunk) filedAt(i int) time.Time {
-	return time.UnixMilli(c.filed + int64(c.entries[i].filed))
-}
-
-// fits reports whether an entry can be added.
-func (c *letterChunk) fits(seq uint64, filed int64) bool {
-	return len(c.entries) < chunkSize && seq-c.base <= math.MaxUint32 &&
-		filed-c.filed <= math.MaxInt32 && filed-c.filed >= math.MinInt32 && len(c.names) < 1<<20
+// clear empties the index for another stream.
+func (x *LetterIndex) clear() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entries, x.whole, x.behind = nil, false, true
+	x.kinds, x.kindBytes = make(map[LetterKind]*letterCount), 0
+	x.unnamed, x.tokens = make(map[uint64]bool), make(map[uint64]string)
+	x.version++
 }
 
 // add appends a page of letters. now is what their records say of them, nil for those that no record names. Their
@@ -95,7 +74,7 @@ func (x *LetterIndex) add(page, now []*settle.Letter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i, l := range page {
-		kind := x.takeKind(l.Seq, now[i])
+		kind := x.count(l.Seq, now[i])
 		l = cmp.Or(now[i], l)
 		if l.OrderNo == "" { // of a header that was cut the token remains
 			l.OrderNo, _ = order.OrderNoFromToken(l.FiledUnder)
@@ -103,7 +82,8 @@ func (x *LetterIndex) add(page, now []*settle.Letter) {
 		if l.Token() != settle.FileToken(order.Token(l.OrderNo)) {
 			x.tokens[l.Seq] = l.Token()
 		}
-		x.append(l.Seq, kind, l.FiledAt, l.OrderNo)
+		// A copy: the name must not keep the letter's header in memory.
+		x.entries = append(x.entries, letterEntry{l.Seq, l.FiledAt.UnixMilli(), kind, strings.Clone(l.OrderNo)})
 	}
 	x.version++
 }
@@ -112,155 +92,54 @@ func (x *LetterIndex) add(page, now []*settle.Letter) {
 func (x *LetterIndex) renew(seq uint64, now *settle.Letter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	at := x.chunkOf(seq)
-	if at == len(x.chunks) {
+	i := x.at(seq)
+	if i == len(x.entries) || x.entries[i].seq != seq {
 		return
 	}
-	c := x.chunks[at]
-	i, found := slices.BinarySearchFunc(c.entries, seq, func(e letterEntry, seq uint64) int { return cmp.Compare(c.base+uint64(e.seq), seq) })
-	if !found {
-		return
-	}
-	was := c.entries[i].kind
-	x.forgetKind(seq, was)
-	if c.entries[i].kind = x.takeKind(seq, now); c.entries[i].kind != was { // an equal kind gets the number that was given back
-		x.version++
-	}
-}
-
-func (x *LetterIndex) append(seq uint64, kind uint32, at time.Time, name string) {
-	filed := at.UnixMilli()
-	n := len(x.chunks)
-	if n == 0 || !x.chunks[n-1].fits(seq, filed) {
-		if n > 0 {
-			x.chunks[n-1].seal()
-		}
-		x.chunks = append(x.chunks, &letterChunk{base: seq, filed: filed})
-		n++
-	}
-	c := x.chunks[n-1]
-	c.names = append(c.names, name...)
-	c.entries = append(c.entries, letterEntry{seq: uint32(seq - c.base), filed: int32(filed - c.filed), kind: kind, end: uint32(len(c.names))})
-	x.stored++
-}
-
-// seal gives back what append had reserved.
-func (c *letterChunk) seal() {
-	c.entries, c.names = append(make([]letterEntry, 0, len(c.entries)), c.entries...), append(make([]byte, 0, len(c.names)), c.names...)
-}
-
-// removeIf removes the entries between two sequences that gone reports.
-func (x *LetterIndex) removeIf(first, last uint64, gone func(seq uint64) bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	begin, _ := slices.BinarySearchFunc(x.chunks, first, func(c *letterChunk, seq uint64) int { return cmp.Compare(c.last(), seq) })
-	empty := false
-	for i := begin; i < len(x.chunks) && x.chunks[i].base <= last; i++ {
-		c := x.chunks[i]
-		if next := x.without(c, func(seq uint64) bool { return seq >= first && seq <= last && gone(seq) }); next != c {
-			x.chunks[i] = next
-			empty = empty || len(next.entries) == 0
+	e := &x.entries[i]
+	if was := e.kind; was != nil || now != nil {
+		e.kind = x.count(seq, now)
+		if x.forget(seq, was); e.kind != was {
 			x.version++
 		}
 	}
-	if empty {
-		x.chunks = slices.DeleteFunc(x.chunks, func(c *letterChunk) bool { return len(c.entries) == 0 })
+}
+
+// at returns the place of the first entry at or after seq.
+func (x *LetterIndex) at(seq uint64) int {
+	i, _ := slices.BinarySearchFunc(x.entries, seq, func(e letterEntry, seq uint64) int { return cmp.Compare(e.seq, seq) })
+	return i
+}
+
+// removeIf removes the entries between two sequences that gone reports, which it is asked in their order.
+func (x *LetterIndex) removeIf(first, last uint64, gone func(seq uint64) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	begin, n := x.at(first), len(x.entries)
+	end := begin
+	for ; end < n && x.entries[end].seq <= last; end++ {
+	}
+	kept := slices.DeleteFunc(x.entries[begin:end], func(e letterEntry) bool {
+		if !gone(e.seq) {
+			return false
+		}
+		delete(x.tokens, e.seq)
+		x.forget(e.seq, e.kind)
+		return true
+	})
+	if x.entries = slices.Delete(x.entries, begin+len(kept), end); len(x.entries) != n {
+		x.version++
 	}
 }
 
 // removeGone removes the sequences that the broker lists as gone, oldest first.
 func (x *LetterIndex) removeGone(gone []uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	empty := false
-	for i, c := range x.chunks {
-		begin, _ := slices.BinarySearch(gone, c.base)
-		end, found := slices.BinarySearch(gone, c.last())
-		if found {
-			end++
+	x.removeIf(0, math.MaxUint64, func(seq uint64) bool {
+		for len(gone) > 0 && gone[0] < seq {
+			gone = gone[1:]
 		}
-		within := gone[begin:end]
-		if uint64(len(c.entries)+len(within)) == c.last()-c.base+1 {
-			continue // each sequence is either stored or gone
-		}
-		next := x.without(c, func(seq uint64) bool {
-			_, found := slices.BinarySearch(within, seq)
-			return found
-		})
-		if next != c {
-			x.chunks[i] = next
-			empty = empty || len(next.entries) == 0
-			x.version++
-		}
-	}
-	if empty {
-		x.chunks = slices.DeleteFunc(x.chunks, func(c *letterChunk) bool { return len(c.entries) == 0 })
-	}
-}
-
-// without returns c, or a new chunk if entries of c are gone.
-func (x *LetterIndex) without(c *letterChunk, gone func(seq uint64) bool) *letterChunk {
-	next := c
-	for i, e := range c.entries {
-		seq := c.seqOf(i)
-		switch {
-		case gone(seq):
-			if next == c {
-				next = &letterChunk{base: c.base, filed: c.filed, entries: slices.Clone(c.entries[:i])}
-				if i > 0 {
-					next.names = slices.Clone(c.names[:c.entries[i-1].end])
-				}
-			}
-			x.stored--
-			delete(x.tokens, seq)
-			x.forgetKind(seq, e.kind)
-		case next != c:
-			next.names = append(next.names, c.name(i)...)
-			e.end = uint32(len(next.names))
-			next.entries = append(next.entries, e)
-		}
-	}
-	if next != c {
-		next.seal()
-	}
-	return next
-}
-
-// takeKind counts a letter with what its record says of it, nil = it does not name the letter, and returns its kind.
-func (x *LetterIndex) takeKind(seq uint64, now *settle.Letter) uint32 {
-	if now == nil {
-		x.unnamed[seq] = true
-		return kindUnnamed
-	}
-	return x.kinds.take(kindOf(now))
-}
-
-func (x *LetterIndex) forgetKind(seq uint64, kind uint32) {
-	if kind == kindUnnamed {
-		delete(x.unnamed, seq)
-	} else {
-		x.kinds.give(kind)
-	}
-}
-
-// clear empties the index for another stream.
-func (x *LetterIndex) clear() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.chunks, x.stored, x.whole, x.behind = nil, 0, false, true
-	x.unnamed, x.tokens = make(map[uint64]bool), make(map[uint64]string)
-	x.kinds.clear()
-	x.version++
-}
-
-// kindTable counts the letters of each kind.
-type kindTable struct {
-	kinds []LetterKind
-	n     []int
-	free  []uint32
-	ids   map[uint64][]uint32 // by hash
-	seed  maphash.Seed
-	bytes int
+		return len(gone) > 0 && gone[0] == seq
+	})
 }
 
 // The kinds that are told apart. There are few unless a rule puts parts of the order
@@ -274,77 +153,46 @@ const (
 	OtherImports = "(other imports)"
 )
 
-func (t *kindTable) clear() {
-	*t = kindTable{ids: make(map[uint64][]uint32), seed: maphash.MakeSeed()}
-}
-
-func (t *kindTable) hash(k LetterKind) uint64 {
-	var h maphash.Hash
-	h.SetSeed(t.seed)
-	var numbers [9]byte
-	binary.LittleEndian.PutUint64(numbers[:], uint64(k.Status))
-	numbers[8] = byte(k.Outcome)
-	_, _ = h.Write(numbers[:]) // never fails
-	_, _ = h.WriteString(k.Reason)
-	_ = h.WriteByte(0)
-	_, _ = h.WriteString(k.Said)
-	_ = h.WriteByte(0)
-	_, _ = h.WriteString(k.Batch)
-	return h.Sum64()
-}
-
-func (t *kindTable) find(k LetterKind) (id uint32, hash uint64, known bool) {
-	hash = t.hash(k)
-	for _, id := range t.ids[hash] {
-		if t.kinds[id] == k {
-			return id, hash, true
-		}
+// count counts a letter with what its record says of it, nil = it does not name the letter, and returns its kind.
+func (x *LetterIndex) count(seq uint64, now *settle.Letter) *letterCount {
+	if now == nil {
+		x.unnamed[seq] = true
+		return nil
 	}
-	return 0, hash, false
+	return x.countKind(kindOf(now))
 }
 
-// take counts one letter more of a kind, and returns the kind's number.
-func (t *kindTable) take(k LetterKind) uint32 {
-	id, hash, known := t.find(k)
-	full := func(n int) bool { return len(t.kinds)-len(t.free) >= n*maxKinds || t.bytes >= n*maxKindBytes }
-	if !known && full(1) {
+func (x *LetterIndex) countKind(k LetterKind) *letterCount {
+	full := func(n int) bool { return len(x.kinds) >= n*maxKinds || x.kindBytes >= n*maxKindBytes }
+	if x.kinds[k] == nil && full(1) {
 		k.Reason, k.Said = OtherReasons, ""
-		if id, hash, known = t.find(k); !known && full(2) {
+		if x.kinds[k] == nil && full(2) {
 			k.Batch = OtherImports
-			id, hash, known = t.find(k)
 		}
 	}
-	if !known {
-		if free := len(t.free); free > 0 {
-			id, t.free = t.free[free-1], t.free[:free-1]
-		} else {
-			id = uint32(len(t.kinds))
-			t.kinds, t.n = append(t.kinds, LetterKind{}), append(t.n, 0)
-		}
-		t.kinds[id] = k
-		t.ids[hash] = append(t.ids[hash], id)
-		t.bytes += len(k.Reason) + len(k.Said) + len(k.Batch)
+	c := x.kinds[k]
+	if c == nil {
+		c = &letterCount{LetterKind: k}
+		x.kinds[k] = c
+		x.kindBytes += k.bytes()
 	}
-	t.n[id]++
-	return id
+	c.n++
+	return c
 }
 
-// give counts one letter less.
-func (t *kindTable) give(id uint32) {
-	if t.n[id]--; t.n[id] > 0 {
+// forget takes back what count did.
+func (x *LetterIndex) forget(seq uint64, c *letterCount) {
+	if c == nil {
+		delete(x.unnamed, seq)
 		return
 	}
-	k := t.kinds[id]
-	hash := t.hash(k)
-	if ids := slices.DeleteFunc(t.ids[hash], func(other uint32) bool { return other == id }); len(ids) > 0 {
-		t.ids[hash] = ids
-	} else {
-		delete(t.ids, hash)
+	if c.n--; c.n == 0 {
+		delete(x.kinds, c.LetterKind)
+		x.kindBytes -= c.bytes()
 	}
-	t.bytes -= len(k.Reason) + len(k.Said) + len(k.Batch)
-	t.kinds[id] = LetterKind{}
-	t.free = append(t.free, id)
 }
+
+func (k *LetterKind) bytes() int { return len(k.Reason) + len(k.Said) + len(k.Batch) }
 
 // LetterTotals is what an index knows of all dead letters.
 type LetterTotals struct {
@@ -363,10 +211,10 @@ type LetterTotals struct {
 func (x *LetterIndex) Totals() LetterTotals {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	t := LetterTotals{Read: uint64(x.stored), Of: max(x.of, uint64(x.stored)), Whole: x.whole, Behind: x.behind}
-	for id, n := range x.kinds.n {
-		t.Letters += n
-		t.Outcomes[x.kinds.kinds[id].Outcome] += n
+	t := LetterTotals{Read: uint64(len(x.entries)), Of: max(x.of, uint64(len(x.entries))), Whole: x.whole, Behind: x.behind}
+	for _, c := range x.kinds {
+		t.Letters += c.n
+		t.Outcomes[c.Outcome] += c.n
 	}
 	return t
 }

@@ -31,30 +31,25 @@ type LetterSelection struct {
 	Version uint64
 }
 
-// selector is a matcher that knows the kinds of an index at one moment.
+// selector is a matcher that knows which kinds of an index it selects at one moment.
 type selector struct {
 	*LetterMatcher
-	byKind []bool
+	kinds map[*letterCount]bool
 }
 
 // selector needs x.mu.
 func (x *LetterIndex) selector(m *LetterMatcher) selector {
-	s := selector{m, make([]bool, len(x.kinds.kinds))}
-	for id, k := range x.kinds.kinds {
-		s.byKind[id] = x.kinds.n[id] > 0 && m.kind(k)
+	s := selector{m, make(map[*letterCount]bool)}
+	for _, c := range x.kinds {
+		if m.kind(c.LetterKind) {
+			s.kinds[c] = true
+		}
 	}
 	return s
 }
 
-func (s selector) selects(c *letterChunk, i int) bool {
-	e := &c.entries[i]
-	switch {
-	case uint64(e.kind) >= uint64(len(s.byKind)) || !s.byKind[e.kind]: // also what no record names
-		return false
-	case (!s.begin.IsZero() || !s.end.IsZero()) && !s.filed(c.filedAt(i)):
-		return false
-	}
-	return s.orderNo == nil || s.orderNo.matches(c.name(i))
+func (s selector) selects(e *letterEntry) bool {
+	return s.kinds[e.kind] && s.filed(time.UnixMilli(e.filed)) && s.name(e.orderNo)
 }
 
 // Version counts the changes of the index.
@@ -69,27 +64,25 @@ func (x *LetterIndex) Select(m *LetterMatcher) *LetterSelection {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	out, s := &LetterSelection{Version: x.version}, x.selector(m)
-	if n := len(x.chunks); n > 0 {
-		out.Last = x.chunks[n-1].last()
+	if n := len(x.entries); n > 0 {
+		out.Last = x.entries[n-1].seq
 	}
-	counts := x.kinds.n
-	if m.orderNo != nil || !m.begin.IsZero() || !m.end.IsZero() {
-		counts = make([]int, len(x.kinds.kinds))
-		for _, c := range x.chunks {
-			for i := range c.entries {
-				if s.selects(c, i) {
-					counts[c.entries[i].kind]++
-				}
+	counts := make(map[*letterCount]int)
+	if m.orderNo == nil && m.begin.IsZero() && m.end.IsZero() {
+		for c := range s.kinds {
+			counts[c] = c.n
+		}
+	} else {
+		for i := range x.entries {
+			if e := &x.entries[i]; s.selects(e) {
+				counts[e.kind]++
 			}
 		}
 	}
 	groups := make(map[LetterGroup]int)
-	for id, n := range counts {
-		if n > 0 && s.byKind[id] {
-			k := &x.kinds.kinds[id]
-			groups[LetterGroup{Outcome: k.Outcome, Status: k.Status, Reason: k.Reason, Said: k.Said}] += n
-			out.Total += n
-		}
+	for c, n := range counts {
+		groups[LetterGroup{Outcome: c.Outcome, Status: c.Status, Reason: c.Reason, Said: c.Said}] += n
+		out.Total += n
 	}
 	for g, n := range groups {
 		g.N = n
@@ -111,9 +104,8 @@ type LetterRow struct {
 	Underway bool
 }
 
-// row needs x.mu.
-func (x *LetterIndex) row(c *letterChunk, i int) LetterRow {
-	return LetterRow{Seq: c.seqOf(i), OrderNo: string(c.name(i)), FiledAt: c.filedAt(i).UTC(), LetterKind: x.kinds.kinds[c.entries[i].kind]}
+func (e *letterEntry) row() LetterRow {
+	return LetterRow{Seq: e.seq, OrderNo: e.orderNo, FiledAt: time.UnixMilli(e.filed).UTC(), LetterKind: e.kind.LetterKind}
 }
 
 // LetterPage is a part of what a matcher selects.
@@ -142,21 +134,11 @@ func (x *LetterIndex) Page(m *LetterMatcher, from uint64, n int, back bool) (p L
 	return p
 }
 
-// chunkOf returns the first chunk with an entry at or after seq.
-func (x *LetterIndex) chunkOf(seq uint64) int {
-	i, _ := slices.BinarySearchFunc(x.chunks, seq, func(c *letterChunk, seq uint64) int { return cmp.Compare(c.last(), seq) })
-	return i
-}
-
 // from returns at most n selected letters, the first at or after seq.
 func (x *LetterIndex) from(s selector, seq uint64, n int) (out []LetterRow) {
-	for _, c := range x.chunks[x.chunkOf(seq):] {
-		for i := range c.entries {
-			if c.seqOf(i) >= seq && s.selects(c, i) {
-				if out = append(out, x.row(c, i)); len(out) == n {
-					return out
-				}
-			}
+	for i := x.at(seq); i < len(x.entries) && len(out) < n; i++ {
+		if e := &x.entries[i]; s.selects(e) {
+			out = append(out, e.row())
 		}
 	}
 	return out
@@ -164,15 +146,9 @@ func (x *LetterIndex) from(s selector, seq uint64, n int) (out []LetterRow) {
 
 // before returns at most n selected letters, the last before seq.
 func (x *LetterIndex) before(s selector, seq uint64, n int) (out []LetterRow) {
-	if seq == 0 {
-		return nil
-	}
-	for j := min(x.chunkOf(seq), len(x.chunks)-1); j >= 0 && len(out) < n; j-- {
-		c := x.chunks[j]
-		for i := len(c.entries) - 1; i >= 0 && len(out) < n; i-- {
-			if c.seqOf(i) < seq && s.selects(c, i) {
-				out = append(out, x.row(c, i))
-			}
+	for i := x.at(seq) - 1; i >= 0 && len(out) < n; i-- {
+		if e := &x.entries[i]; s.selects(e) {
+			out = append(out, e.row())
 		}
 	}
 	slices.Reverse(out)
