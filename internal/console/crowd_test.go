@@ -31,8 +31,8 @@ func (r *rig) raw(text string) net.Conn {
 	return c
 }
 
-// status reads the status of an answer; 0 = the console closed the connection.
-func status(t *testing.T, c net.Conn) int {
+// statusOf reads the status of an answer; 0 = the console closed the connection.
+func statusOf(t *testing.T, c net.Conn) int {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -62,7 +62,7 @@ func TestSlowBodies(t *testing.T) {
 	require.Contains(t, text(r.browser().open(http.StatusOK, "/login")), "Password")
 	require.Contains(t, r.as("operator").open(http.StatusOK, "/"), "Log out")
 	for _, c := range conns {
-		require.Contains(t, []int{0, http.StatusRequestTimeout, http.StatusTooManyRequests}, status(t, c))
+		require.Contains(t, []int{0, http.StatusRequestTimeout, http.StatusTooManyRequests}, statusOf(t, c))
 	}
 	for head, want := range map[string]int{
 		"POST /nowhere HTTP/1.1\r\n" + host:                                       http.StatusRequestTimeout,
@@ -73,7 +73,7 @@ func TestSlowBodies(t *testing.T) {
 		"POST /login HTTP/1.1\r\nTransfer-Encoding: chunked\r\nX-A: b\r\n" + host: 0,
 	} {
 		c := r.raw(slow(head))
-		got := status(t, c)
+		got := statusOf(t, c)
 		if want != 0 {
 			require.Equal(t, want, got, head)
 		}
@@ -94,7 +94,7 @@ func TestConnectionsAreBoundedPerAddress(t *testing.T) {
 		idle = append(idle, r.raw("GET /login HTTP/1.1\r\nHost: localhost\r\n")) // never ends its head
 	}
 	for _, c := range idle[:50] {
-		require.Zero(t, status(t, c))
+		require.Zero(t, statusOf(t, c))
 	}
 	require.True(t, reused())
 	require.Contains(t, r.browser().open(http.StatusOK, "/login"), "Log in")

@@ -133,8 +133,8 @@ func TestImport(t *testing.T) {
 	require.Equal(t, again.ID, other.ID, "the latest")
 }
 
-// imports starts an import and waits until so many rows are in the queue.
-func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, rows uint64) {
+// startImport starts an import and waits until so many rows are in the queue.
+func startImport(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, rows uint64) {
 	t.Helper()
 	require.NoError(t, d.Import(t.Context(), id, anna, "", o))
 	require.Eventually(t, func() bool {
@@ -152,7 +152,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	d := openDesk(t, s, q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
 	slow := ImportOptions{Direct: true, Rate: 1000}
-	imports(t, d, q, u.ID, slow, 500)
+	startImport(t, d, q, u.ID, slow, 500)
 	job := d.Job(u.ID)
 	require.NotNil(t, job)
 	require.Equal(t, ImportKind, job.Kind)
@@ -169,7 +169,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	require.Equal(t, Interrupted, u.Import.State)
 	require.Equal(t, "stopped by ben", u.Import.Error)
 
-	imports(t, d, q, u.ID, slow, 2500)
+	startImport(t, d, q, u.ID, slow, 2500)
 	d.jobs.Close()
 	d.Close()
 	require.NoError(t, s.Close())
@@ -210,7 +210,7 @@ func TestBrokerRestarts(t *testing.T) {
 	q := connect(t, broker, queuetest.AsCommand)
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	imports(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 1000}, 500)
+	startImport(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 1000}, 500)
 	broker.Stop()
 	require.Eventually(t, func() bool {
 		job := d.Job(u.ID)
@@ -254,7 +254,7 @@ func TestCancel(t *testing.T) {
 	q := connect(t, s)
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, 4000))
-	imports(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 500}, 300)
+	startImport(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 500}, 300)
 	stop := fleettest.Held(t, connect(t, s), books.RetireCancellations)
 	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
 	require.NoError(t, err)

@@ -25,10 +25,10 @@ func TestAnIntentThatTheBrokerDoesNotListIsMoved(t *testing.T) {
 	n, err := q.Waiting.Total(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 300, n)
-	audit, err := books.Audit(t.Context(), q)
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
-	require.Equal(t, 4, audit.OffenderCount, "%+v", audit)
-	require.Contains(t, fmt.Sprint(audit.Offenders), `"orders.waiting.bulk.\x7f", which the broker does not list`)
+	require.Equal(t, 4, a.OffenderCount, "%+v", a)
+	require.Contains(t, fmt.Sprint(a.Offenders), `"orders.waiting.bulk.\x7f", which the broker does not list`)
 
 	run(t, newFeeder(t, q, "w1"))
 	for i := 7; i < 300; i += 75 {
@@ -41,7 +41,7 @@ func TestAnIntentThatTheBrokerDoesNotListIsMoved(t *testing.T) {
 		left, _, _, err := q.Waiting.Unlisted(t.Context(), 1)
 		return err == nil && len(left) == 0
 	}, time.Minute, 10*time.Millisecond)
-	audit, err = books.Audit(t.Context(), q)
+	a, err = books.Audit(t.Context(), q)
 	require.NoError(t, err)
-	require.Zero(t, audit.OffenderCount, "%+v", audit)
+	require.Zero(t, a.OffenderCount, "%+v", a)
 }

@@ -94,7 +94,7 @@ func measure(t testing.TB, size, rounds int, idle time.Duration) map[string]floa
 		return !strings.Contains(page, "still being counted")
 	}, 10*time.Minute, 200*time.Millisecond)
 	out["imports-s"] = time.Since(began).Seconds()
-	t.Logf("outcomes of %d imports with %d results: %.1f s", imports, size, out["imports-s"])
+	t.Logf("outcomes of %d imports with %d results: %.1f s", importCount, size, out["imports-s"])
 
 	stop := c.changes(t, q)
 	no := fmt.Sprintf("A-%09d", size/2+1)
@@ -176,21 +176,21 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 	}
 }
 
-// imports is the number of imports that the orders came in.
-const imports = 300
+// importCount is the number of imports that the orders came in.
+const importCount = 300
 
-func batchOf(i, size int) string { return fmt.Sprintf("import-%03d", i*imports/size) }
+func batchOf(i, size int) string { return fmt.Sprintf("import-%03d", i*importCount/size) }
 
 // rowOf is the row of order i in its import.
 func rowOf(i, size int) int {
-	first := (i*imports/size*size + imports - 1) / imports
+	first := (i*importCount/size*size + importCount - 1) / importCount
 	return i - first + 1
 }
 
 // fillImports stores what the fleet's bucket remembers of the imports.
 func fillImports(t testing.TB, q *queue.Queue, size int) {
-	for i := range imports {
-		rows := (i+1)*size/imports - i*size/imports
+	for i := range importCount {
+		rows := (i+1)*size/importCount - i*size/importCount
 		require.NoError(t, books.SaveImport(t.Context(), q, &books.Import{Batch: fmt.Sprintf("import-%03d", i), File: fmt.Sprintf("orders-%03d.csv", i), By: "anna",
 			Rows: rows, Done: rows, StartedAt: time.Now().UTC(), Counts: map[string]int{"stored": rows}}))
 	}

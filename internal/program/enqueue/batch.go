@@ -135,16 +135,16 @@ func (b *batchCommands) status() *cobra.Command {
 }
 
 func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
-	imports, err := books.Imports(ctx, q)
+	known, err := books.Imports(ctx, q)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(imports, func(a, b *books.Import) int { return a.StartedAt.Compare(b.StartedAt) })
+	slices.SortFunc(known, func(a, b *books.Import) int { return a.StartedAt.Compare(b.StartedAt) })
 	fed, err := books.ReadFeeding(ctx, q, 0)
 	if err != nil {
 		return err
 	}
-	for _, imp := range imports {
+	for _, imp := range known {
 		token := books.ImportToken(imp.Batch)
 		hold := fed.Holds[token]
 		delete(fed.Holds, token)
@@ -189,8 +189,8 @@ func cancelled(imp *books.Import) string {
 	return "  cancelled " + imp.CancelledAt.Format("2006-01-02 15:04:05Z")
 }
 
-// status is the JSON output of status.
-type status struct {
+// importStatus is the JSON output of status.
+type importStatus struct {
 	*books.Import
 	Pending int `json:"pending"`
 	// Waiting is how many of these are in the waiting room. PausedBy says who keeps them
@@ -216,7 +216,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		why = fleet.New(q).NothingSent(ctx)
 	}
 	if b.json {
-		_ = program.PrintJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), why, counted.Words()})
+		_ = program.PrintJSON(b.stdout, importStatus{imp, counted.Pending, counted.Waiting, hold.By(), why, counted.Words()})
 	} else {
 		accepted := counted.Outcomes[order.OutcomeAccepted]
 		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))

@@ -127,11 +127,11 @@ func (p *page) result(r *order.Record) {
 	p.row("reason", r.Reason)
 	p.row("error", r.Error)
 	if r.Verdict != order.VerdictNone {
-		p.row("last verdict", r.Verdict.String()+", "+status(r.Status))
+		p.row("last verdict", r.Verdict.String()+", "+statusText(r.Status))
 	}
 	p.row("last answer", r.Response)
 	if k := r.Recalled; k.Status != 0 {
-		p.row("kept answer", fmt.Sprintf("%s: %s", status(k.Status), k.Answer))
+		p.row("kept answer", fmt.Sprintf("%s: %s", statusText(k.Status), k.Answer))
 		p.row("", fmt.Sprintf("of %s, called back: %s", at(k.At), k.WhatSaid()))
 	}
 	p.row("attempts", strconv.Itoa(r.Attempts))
@@ -206,7 +206,7 @@ func (p *page) earlier(r *order.Record) {
 
 func (p *page) attempt(a order.Attempt) {
 	took := time.Duration(a.DurationMS) * time.Millisecond
-	text := fmt.Sprintf("%s, %s, %s", a.Verdict, status(a.Status), took)
+	text := fmt.Sprintf("%s, %s, %s", a.Verdict, statusText(a.Status), took)
 	if a.Reason != "" {
 		text += ": " + a.Reason
 	}
@@ -245,7 +245,7 @@ func (p *page) body(text string) {
 // maxBody is the largest part of a body that is shown. --json shows all.
 const maxBody = 4000
 
-func status(code int) string {
+func statusText(code int) string {
 	if code == 0 {
 		return "no answer"
 	}
