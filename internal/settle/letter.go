@@ -2,6 +2,11 @@ package settle
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,4 +132,209 @@ func (l *Letter) fill(intentID, bodyHash, batch, source string, at order.Positio
 	if l.IntentID == "" {
 		l.IntentID, l.BodyHash, l.Batch, l.Source, l.Position, l.FiledAt = intentID, cmp.Or(bodyHash, bodyHashOf(l.Body)), batch, source, at, filed
 	}
+}
+
+// Letter reads the dead letter of an order_no that was filed last; nil = there is none.
+func (lg *Ledger) Letter(ctx context.Context, orderNo string) (*Letter, error) {
+	letters, err := lg.Letters(ctx, orderNo)
+	if err != nil || len(letters) == 0 {
+		return nil, err
+	}
+	return letters[0], nil
+}
+
+// Letters reads the dead letters of an order_no, the one that was filed last first.
+func (lg *Ledger) Letters(ctx context.Context, orderNo string) ([]*Letter, error) {
+	token := FileToken(order.Token(orderNo))
+	entry, err := lg.store.Record(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return lg.LettersOf(ctx, token, entry.Record)
+}
+
+// LettersOf reads the dead letters that a record names, the one that was filed last first. It leaves out
+// those that are gone, because the record was replaced since or the letter was deleted by hand.
+func (lg *Ledger) LettersOf(ctx context.Context, token string, r *order.Record) (letters []*Letter, err error) {
+	seqs := r.Letters()
+	slices.Sort(seqs)
+	slices.Reverse(seqs)
+	for _, seq := range seqs {
+		l, err := lg.store.Letter(ctx, token, seq)
+		if err != nil {
+			return nil, err
+		}
+		if now := l.About(r); now != nil {
+			letters = append(letters, now)
+		}
+	}
+	return letters, nil
+}
+
+// rereadListed reads a listed letter, with the record that names it, at the leader. l is nil if no record does
+// any more.
+func (lg *Ledger) rereadListed(ctx context.Context, listed *Letter) (l *Letter, e Entry, err error) {
+	if l, err = lg.store.Letter(ctx, listed.Token(), listed.Seq); err != nil {
+		return nil, e, err
+	}
+	e, err = lg.store.Record(ctx, listed.Token())
+	return l.About(e.Record), e, err
+}
+
+// hasLetter reports whether the letter of an intent that the record names is stored.
+func (lg *Ledger) hasLetter(ctx context.Context, token string, r *order.Record, intentID string) (bool, error) {
+	seq := r.LetterOf(intentID)
+	if seq == 0 {
+		return false, nil
+	}
+	l, err := lg.store.Letter(ctx, token, seq)
+	return l != nil && (l.IntentID == "" || l.IntentID == intentID), err
+}
+
+// ensureLetter makes sure that a record names a stored letter of a delivery's intent, if that needs one (R4).
+func (lg *Ledger) ensureLetter(ctx context.Context, d *Delivery, r *order.Record, trail []order.Attempt) error {
+	id := d.Intent.ID
+	if !r.NeedsLetterOf(id) {
+		return nil
+	}
+	had := r.LetterOf(id)
+	if had != 0 {
+		if d.letter == had {
+			return nil // it was stored a moment ago
+		}
+		if has, err := lg.hasLetter(ctx, d.token, r, id); err != nil || has {
+			return err
+		}
+	}
+	l := newLetter(d, r, trail)
+	if r.Listed(id) != nil {
+		l = lg.refusal(d, r)
+	}
+	entry, err := lg.updateRecord(ctx, d.token, func(now Entry) (*order.Record, error) {
+		if !now.Record.NeedsLetterOf(id) || now.Record.LetterOf(id) != had {
+			return nil, nil // it is settled otherwise, or somebody else did this
+		}
+		err := lg.fileLetter(ctx, d, l)
+		return now.Record.WithLetter(id, d.letter), err
+	})
+	if err == nil {
+		lg.discardLetter(ctx, d, entry.Record)
+	}
+	return err
+}
+
+// fileLetter stores the letter of a delivery, unless it has one. It counts for nothing until a record names it, and
+// a sweep takes it if none does. So each write that is about to name it calls fileLetter again: one that may be taken soon
+// is stored once more.
+func (lg *Ledger) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
+	if d.letter != 0 && age(d.letterAt, lg.time.Now()) >= lg.cfg.SweepAfter/2 {
+		d.letter = 0
+	}
+	w := lg.cfg.Patience.Wait()
+	defer w.Done()
+	for d.letter == 0 {
+		d.letterAt = lg.time.Now()
+		seq, err := lg.store.PutLetter(ctx, d.token, l)
+		switch {
+		case err == nil:
+			d.letter = seq
+			lg.filed[l.Outcome].Add(1)
+		case errors.Is(err, ErrStorage), ctx.Err() != nil:
+			return fmt.Errorf("order %s: dead letter not stored: %w", d.OrderNo(), err)
+		default:
+			if err = w.Backoff(ctx, err); err == nil {
+				err = lg.time.Sleep(ctx, rereadPause)
+			}
+			if err != nil {
+				return fmt.Errorf("order %s: dead letter not stored: %w", d.OrderNo(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// discardLetter removes the letter that a delivery stored, unless its record names it or lacks one: then ensureLetter
+// names this one.
+func (lg *Ledger) discardLetter(ctx context.Context, d *Delivery, r *order.Record) {
+	if id := d.Intent.ID; d.letter != 0 && !r.Names(d.letter) && (!r.NeedsLetterOf(id) || r.LetterOf(id) != 0) {
+		lg.removeLetter(ctx, d.token, d.letter)
+		d.letter = 0
+	}
+}
+
+// removeUnnamed removes the letters that a record named, and that the record in its place does not name.
+func (lg *Ledger) removeUnnamed(ctx context.Context, token string, before, now *order.Record) {
+	for _, seq := range before.Letters() {
+		if !now.Names(seq) {
+			lg.removeLetter(ctx, token, seq)
+		}
+	}
+}
+
+// removeLetter removes a letter that no record names. If it fails, the letter counts for nothing, and is swept.
+func (lg *Ledger) removeLetter(ctx context.Context, token string, seq uint64) {
+	if err := lg.store.DeleteLetter(ctx, token, seq); err != nil {
+		lg.log.Debug().Err(err).Uint64("sequence", seq).Msg("dead letter not removed; nothing names it, and it is swept")
+	}
+}
+
+// newLetter returns the letter of a delivery with the given record.
+func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
+	if len(trail) > maxTrail {
+		trail = trail[len(trail)-maxTrail:]
+	}
+	l := &Letter{
+		OrderNo: r.OrderNo, Outcome: r.Outcome(), Reason: r.Reason, Error: r.Error,
+		Verdict: r.Verdict, Status: r.Status, Response: r.Response, Said: r.Said,
+		History: r.History, Trail: trail,
+		IntentID: d.Intent.ID, Batch: d.Intent.Batch, Source: d.Intent.Source, Worker: r.Worker,
+		Position: d.Position, FiledAt: r.SettledAt,
+		Subject: d.msg.Subject, Headers: boundedHeaders(d.msg.Header),
+		Body: d.Intent.Body,
+	}
+	if d.Order != nil {
+		l.BodyHash = d.Order.BodyHash()
+	}
+	return l
+}
+
+// boundedHeaders returns as many of the intent's headers as fit.
+func boundedHeaders(h Header) map[string][]string {
+	out := make(map[string][]string, len(h))
+	size := 0
+	for _, k := range slices.Sorted(maps.Keys(h)) {
+		for _, v := range h[k] {
+			size += len(k) + len(v)
+		}
+		if size > maxHeaderBytes {
+			break
+		}
+		out[k] = h[k]
+	}
+	return out
+}
+
+// refusal returns the letter of an intent that must not be submitted. r is the record that forbids it: the
+// order exists with another body, or may.
+func (lg *Ledger) refusal(d *Delivery, r *order.Record) *Letter {
+	l := newLetter(d, r, nil)
+	l.FiledAt = lg.time.Now().UTC()
+	if d.Invalid != nil {
+		l.Error = d.Invalid.Error()
+	}
+	if l.Conflict = r.Outcome() == order.OutcomeAccepted; l.Conflict {
+		l.Outcome, l.Reason = order.OutcomeRejected, reasonConflict
+	} else {
+		l.Reason = reasonWithheld
+	}
+	return l
+}
+
+// refusedRecord returns what became of a refused intent as a record of its own.
+// stood is the record that the intent conflicts with.
+func (l *Letter) refusedRecord(stood *order.Record) *order.Record {
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, Position: l.Position, SettledAt: l.FiledAt,
+		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
+	rec.SetOutcome(l.Outcome)
+	return rec
 }
