@@ -5,8 +5,7 @@
 //	folder.go        a folder, its lock, and what an earlier process left
 //	look.go          which files are complete
 //	closed_linux.go  whether a program has a file open for writing; closed_other.go cannot tell
-//	take.go          a complete file becomes a job: a copy, and a record of it
-//	job.go           the record of a job, and what becomes of it
+//	job.go           a complete file becomes a job: a copy and a record of it, and what becomes of it
 //	place.go         a file moves to done/ or refused/
 //	disk.go          every change on the disk, step by step
 //

@@ -5,35 +5,27 @@
 //
 //	file.go         options, and a file with its identity: a hash of content and mapping
 //	content.go      gzip and zstd, and files that are not text, told by their first bytes
-//	text.go         UTF-8, UTF-16 and older encodings, by mark or by option
-//	dialect.go      the delimiter, Excel's sep= line
+//	text.go         UTF-8, UTF-16 and older encodings; the delimiter, Excel's sep= line
 //	table.go        rows, of CSV, NDJSON or a workbook
 //	workbook.go     rows of a workbook's sheet, and what its cells are
 //	head.go         the beginning, and a proposal for the mapping
-//	mapping.go      what the user says about columns, in a file
-//	given.go        the same, as flags or parameters
+//	mapping.go      what the user says about columns, in a file, as flags or parameters
 //	columns.go      header and mapping to the layout of the JSON body
 //	encode.go       cells to JSON
 //	row.go          rows to orders, by the signing rules
 //	problem.go      what is wrong with a row, and what to do about it
 //	question.go     cells that a spreadsheet has probably spoiled
-//	numbers.go      numbers as people write them: decimal commas, thousands
-//	rounded.go      long numbers that a spreadsheet has rounded
-//	formula.go      cells that a spreadsheet would run
-//	scan.go         the pipeline: reading, encoding and what follows overlap
-//	duplicates.go   order numbers that occur twice, in bounded memory
+//	numbers.go      numbers as people write them: decimal commas, thousands, and as a spreadsheet rounds them
+//	scan.go         the pipeline: reading, encoding and what follows overlap; order numbers
+//	                that occur twice, in bounded memory
 //	check.go        the first pass: can every row be sent?
 //	summary.go      what became of the rows, counted
 //	publish.go      the second pass: look up, decide, enqueue, save progress
 //	conflict.go     an order that exists under a row's number, and results without their mapping
-//	lane.go         where orders wait for their turn or their time
-//	room.go         waits for room in a full queue
-//	wait.go         waits for the outcomes
-//	count.go        counts an import's orders by outcome
-//	results.go      each row with its outcome
-//	rejects.go      the rows that could not be enqueued
-//	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook
-//	accepted.go     the orders of a file that the API accepted
+//	lane.go         where orders wait for their turn, their time, or room in a full queue
+//	wait.go         waits for the outcomes, and counts an import's orders by outcome
+//	results.go      each row with its outcome; the rows that could not be enqueued, the orders that were accepted
+//	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook, no cell of which it would run
 //
 // An import reads its file several times and holds only a few chunks of it in memory. It
 // needs a file that nobody changes, so the commands and the console give it their own copy.

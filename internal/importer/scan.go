@@ -1,10 +1,13 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"hash/maphash"
 	"io"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -148,3 +151,119 @@ func ordered[T any](ctx context.Context, n int, feed func(ctx context.Context, s
 	})
 	return all.Wait()
 }
+
+// duplicates finds repeated order numbers. It sorts entries of a 128-bit hash and a line
+// in memory. For a billion rows, the probability that two different numbers share a hash
+// is below 10^-20.
+//
+// Memory is bounded: if the order numbers become too many, duplicates keeps those of every
+// second hash, and looks for the others in another pass over the rows.
+type duplicates struct {
+	seeds   [2]maphash.Seed
+	entries []entry
+	limit   int // entries that duplicates holds, or little more
+	room    int // entries until the next look
+	// Of the hashes, this pass keeps those that are share modulo shares. A pass for each
+	// share sees every row once.
+	share, shares uint64
+
+	count int         // how many rows repeat an earlier order number
+	lines set         // their lines
+	first map[int]int // repeating line to first line
+}
+
+type entry struct {
+	hi, lo uint64
+	line   int
+}
+
+// maxEntries is 96 MiB of entries.
+var maxEntries = 4 << 20
+
+// maxFirst bounds the entries of duplicates.first.
+const maxFirst = 10_000
+
+func newDuplicates() *duplicates {
+	return &duplicates{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: maxEntries, room: maxEntries, shares: 1, first: make(map[int]int)}
+}
+
+// has reports whether the row in this line repeats an order number.
+func (d *duplicates) has(line int) bool { return d.lines.has(line) }
+
+// firstLine returns the line in which a repeated order number occurs first, or 0 if
+// that is not remembered.
+func (d *duplicates) firstLine(line int) int { return d.first[line] }
+
+func (d *duplicates) add(orderNo string, line int) {
+	e := entry{maphash.String(d.seeds[0], orderNo), maphash.String(d.seeds[1], orderNo), line}
+	if !d.keeps(e) {
+		return
+	}
+	if n, most := len(d.entries), d.limit+d.limit/8; n == cap(d.entries) && n > d.limit/8 && n < d.limit {
+		next := 3 * n // in two steps: each leaves garbage, and room that is not needed makes the collector wait
+		if next > most/2 {
+			next = most
+		}
+		d.entries = slices.Grow(d.entries, next-n)
+	}
+	d.entries = append(d.entries, e)
+	if d.room--; d.room > 0 {
+		return
+	}
+	d.look()
+	for d.share == 0 && len(d.entries) > d.limit*3/4 { // only the first pass finds out how many shares there are
+		d.shares *= 2
+		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return !d.keeps(e) })
+	}
+	d.room = max(d.limit-len(d.entries), d.limit/2)
+}
+
+func (d *duplicates) keeps(e entry) bool { return e.hi%d.shares == d.share }
+
+// look finds the repetitions among the entries, and keeps the first entry of each order
+// number.
+func (d *duplicates) look() {
+	slices.SortFunc(d.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.line, b.line))
+	})
+	firsts := d.entries[:0]
+	for _, e := range d.entries {
+		n := len(firsts)
+		if n == 0 || firsts[n-1].hi != e.hi || firsts[n-1].lo != e.lo {
+			firsts = append(firsts, e)
+			continue
+		}
+		if d.lines.has(e.line) { // found in an earlier pass, which had a larger share then
+			continue
+		}
+		d.count++
+		d.lines.add(e.line)
+		if len(d.first) < maxFirst {
+			d.first[e.line] = firsts[n-1].line
+		}
+	}
+	d.entries = firsts
+}
+
+// find finds the repetitions of this pass. It reports whether another pass is needed.
+func (d *duplicates) find() (more bool) {
+	d.look()
+	d.entries, d.room = d.entries[:0], d.limit
+	if d.share++; d.share < d.shares {
+		return true
+	}
+	d.entries = nil
+	return false
+}
+
+// set is a bit set of line numbers.
+type set []uint64
+
+func (s *set) add(n int) {
+	for len(*s) <= n/64 {
+		*s = append(*s, 0)
+	}
+	(*s)[n/64] |= 1 << (n % 64)
+}
+
+func (s set) has(n int) bool { return n/64 < len(s) && s[n/64]&(1<<(n%64)) != 0 }

@@ -4,16 +4,22 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
+	"orderpost/internal/durable"
 	"orderpost/internal/importer"
 	"orderpost/internal/xlsx"
 )
@@ -189,4 +195,211 @@ func newID() string {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return hex.EncodeToString(id[:])
+}
+
+// directory lists the files in a zip archive.
+func directory(name string, f *os.File, size int64) ([]*zip.File, error) {
+	archive, err := xlsx.Directory(f, size)
+	switch {
+	case errors.Is(err, xlsx.ErrDirectory):
+		return nil, refuse(Unusable, "this is a zip archive of too many files; upload the file with the orders itself").of(name)
+	case err != nil:
+		return nil, refuse(Unusable, "the workbook or zip archive is damaged or cut off (%w); copy it again, or upload the file with the orders itself", err).of(name)
+	}
+	return archive.File, nil
+}
+
+// single opens the one file among those of a zip archive. packed is that file's size in
+// the archive.
+func single(name string, files []*zip.File, size int64) (inner string, content io.ReadCloser, packed int64, err error) {
+	files = slices.DeleteFunc(slices.Clone(files), func(f *zip.File) bool { // what a Mac adds
+		return strings.HasSuffix(f.Name, "/") || strings.HasPrefix(f.Name, "__MACOSX/") || path.Base(f.Name) == ".DS_Store"
+	})
+	switch len(files) {
+	case 0:
+		return "", nil, 0, refuse(Unusable, "the zip archive is empty; upload the CSV file itself").of(name)
+	case 1:
+	default:
+		return "", nil, 0, refuse(Unusable, "the zip archive holds %d files (%s); each file is an import of its own: upload them one by one", len(files), someNames(files)).of(name)
+	}
+	inner = cleanName(files[0].Name)
+	if files[0].Flags&1 != 0 {
+		return "", nil, 0, refuse(Unusable, "%s in the zip archive is encrypted; unpack it with its password and upload the file itself", inner).of(name)
+	}
+	content, err = files[0].Open()
+	if errors.Is(err, zip.ErrAlgorithm) {
+		err = refuse(Unusable, "the zip archive is packed in a way that cannot be read here (method %d); unpack it and upload the file itself", files[0].Method).of(name)
+	} else if err != nil {
+		err = refuse(Unusable, "the zip archive is damaged (%w); copy it again, or upload the CSV file itself", err).of(name)
+	}
+	return inner, content, min(int64(files[0].CompressedSize64), size), err
+}
+
+func someNames(files []*zip.File) string {
+	var names []string
+	for _, f := range files {
+		if names = append(names, cleanName(f.Name)); len(names) == 3 && len(files) > 3 {
+			names = append(names, "…")
+			break
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// damaged gives what decompressors say a sentence.
+func damaged(name string, err error) error {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return r
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // the store's own trouble
+		return err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return refuse(Unusable, "the file ends in the middle: it is cut off; copy it again").of(name).because(err)
+	case errors.Is(err, zip.ErrChecksum):
+		return refuse(Unusable, "the file is damaged, its checksum is wrong; copy it again").of(name).because(err)
+	}
+	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
+		return refuse(Unusable, "the zip archive is damaged (%w); copy it again", err).of(name)
+	}
+	return unusable(name, err).divided()
+}
+
+// A page says that a file is kept only when a power cut can no longer take it: first
+// the content is synced, then what is remembered of it, then the folder with both names,
+// and then the folder that names that one (package durable says why).
+
+// syncFile makes the data of a file last.
+func (s *Store) syncFile(f *os.File) error {
+	return errors.Join(s.does("sync", f.Name()), f.Sync())
+}
+
+// syncFolder makes the names in a folder last.
+func (s *Store) syncFolder(dir string) error {
+	if err := s.does("sync", dir); err != nil {
+		return err
+	}
+	return durable.SyncFolder(dir)
+}
+
+func (s *Store) rename(from, to string) error {
+	if err := s.does("rename", to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// does tells a test what is about to be done. An error prevents it.
+func (s *Store) does(step, path string) error {
+	if s.step == nil {
+		return nil
+	}
+	return s.step(step, path)
+}
+
+// sink writes a file of the store. What it writes counts towards the store's limit.
+type sink struct {
+	s *Store
+	f *os.File
+	n int64
+}
+
+// create makes a file that only the console's user can read.
+func (s *Store) create(path string) (*sink, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, s.full(err)
+	}
+	return &sink{s: s, f: f}, nil
+}
+
+// Write implements io.Writer.
+func (k *sink) Write(p []byte) (int, error) {
+	if used := k.s.used.Add(int64(len(p))); used > k.s.cfg.MaxTotal {
+		k.s.used.Add(-int64(len(p)))
+		return 0, refuse(NoRoom, "the uploads take %s already, which is as much as they may; remove some that are done, then upload the file again", inBytes(k.s.cfg.MaxTotal))
+	}
+	n, err := k.f.Write(p)
+	k.s.used.Add(int64(n - len(p)))
+	k.n += int64(n)
+	return n, k.s.full(err)
+}
+
+// close makes the file durable.
+func (k *sink) close() error { return k.s.full(errors.Join(k.s.syncFile(k.f), k.f.Close())) }
+
+// full gives a full disk its sentence.
+func (s *Store) full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return refuse(NoRoom, "the disk of the data folder is full, and nothing was kept; make room there, or remove uploads that are done, then try again").because(err)
+	}
+	return err
+}
+
+// arriving is an upload as it arrives. It notes a connection that breaks off.
+type arriving struct {
+	ctx  context.Context
+	r    io.Reader
+	n    int64
+	max  int64
+	fail error
+}
+
+// Read implements io.Reader.
+func (a *arriving) Read(p []byte) (int, error) {
+	if a.fail == nil {
+		a.fail = a.ctx.Err()
+	}
+	if a.fail != nil {
+		return 0, a.fail
+	}
+	n, err := a.r.Read(p)
+	a.n += int64(n)
+	switch {
+	case a.n > a.max:
+		a.fail = tooLarge(a.max)
+		return 0, a.fail
+	case err != nil && err != io.EOF: //nolint:errorlint // io.Reader returns io.EOF itself
+		a.fail = refuse(BrokenOff, "the upload broke off after %s, and nothing was kept; upload the file again", inBytes(a.n)).because(err)
+		return n, a.fail
+	}
+	return n, err
+}
+
+// tooLarge refuses a file above the limit.
+func tooLarge(limit int64) *Refusal {
+	return refuse(TooLarge, "the file is larger than %s, and nothing was kept; split it, or import it with enqueue, which takes files of any size", inBytes(limit))
+}
+
+// maxRatio is how many times larger text may be than its packed form. Orders differ in
+// their numbers: real files stay far below.
+const (
+	maxRatio   = 500
+	ratioSlack = 16 << 20
+)
+
+// bounded counts what is unpacked and stops a bomb.
+type bounded struct {
+	w      io.Writer // nil = only count
+	packed func() int64
+	slack  int64 // how much may unpack whatever the ratio
+	max    int64
+	n      int64
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	b.n += int64(len(p))
+	switch {
+	case b.n > b.slack && b.n > maxRatio*b.packed():
+		return 0, refuse(Unusable, "the file unpacks to more than %d times its size, which no file of orders does (a zip bomb?), and nothing was kept", maxRatio)
+	case b.n > b.max:
+		return 0, refuse(TooLarge, "the file unpacks to more than %s, and nothing was kept; split it, or import it with enqueue, which takes files of any size", inBytes(b.max))
+	case b.w == nil:
+		return len(p), nil
+	}
+	return b.w.Write(p)
 }
