@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
@@ -21,19 +20,12 @@ const (
 
 // Lease says which worker feeds the queue from the waiting room (R13).
 type Lease struct {
-	// Owner is unique for each run of a worker.
-	Owner  string    `json:"owner"`
-	Worker string    `json:"worker"`
-	Since  time.Time `json:"since"`
-	// Beat counts renewals, so that each is another value.
-	Beat uint64 `json:"beat"`
+	fleet.Leader
 	// Holds is the revision of the holds that the feeder keeps. It moves no intent of
 	// the imports that are held in it, and has none of them in hand.
 	Holds uint64 `json:"holds,omitempty"`
 	// Lanes say what waits.
 	Lanes []queue.Lane `json:"lanes,omitempty"`
-	// Problem is why the feeder moves nothing at the moment.
-	Problem string `json:"problem,omitempty"`
 }
 
 // Feeding is what decides what is fed.
@@ -72,7 +64,9 @@ func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding
 		case LeaseKey:
 			f.Lease, f.LeaseRevision = new(Lease), e.Revision
 			if json.Unmarshal(e.Value, f.Lease) != nil {
-				f.Lease = &Lease{Worker: "unreadable"} // a newer version's; it is taken over like any other
+				f.Lease = &Lease{} // a newer version's; it is taken over like any other
+			} else if f.Lease.Owner == "" {
+				f.Lease = nil
 			}
 		case fleet.CancelledKey:
 			f.cancelledRevision = e.Revision

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -105,13 +106,8 @@ func ResumeImport(ctx context.Context, q *queue.Queue, batch string) (held *Hold
 	return held, err
 }
 
-const (
-	// FeederTerm is how long a feeder may act after its lease was confirmed.
-	// Another worker takes over once it has seen no renewal for this time.
-	FeederTerm = 6 * time.Second
-	// holdLook is the time between two looks whether the feeder keeps a hold.
-	holdLook = 50 * time.Millisecond
-)
+// holdLook is the time between two looks whether the feeder keeps a hold.
+const holdLook = 50 * time.Millisecond
 
 // PauseImport keeps what waits of an import where it is, until ResumeImport. It
 // returns once the feeder has none of its intents in hand, or no worker feeds: a lease that
@@ -133,7 +129,7 @@ func PauseImport(ctx context.Context, q *queue.Queue, batch, by string) error {
 			return nil
 		case f.LeaseRevision != seen:
 			seen, since = f.LeaseRevision, time.Now()
-		case time.Since(since) > FeederTerm:
+		case time.Since(since) > fleet.LeaseTerm:
 			return nil
 		}
 		if err := pause(ctx, holdLook); err != nil {
@@ -151,7 +147,7 @@ func lookAtHold(ctx context.Context, q *queue.Queue, token string, revision uint
 	for began := time.Now(); ; {
 		f, err := ReadFeeding(ctx, q, revision)
 		switch {
-		case errors.Is(err, ErrBehind) && time.Since(began) < FeederTerm:
+		case errors.Is(err, ErrBehind) && time.Since(began) < fleet.LeaseTerm:
 			if err := pause(ctx, holdLook); err != nil {
 				return nil, err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 )
 
@@ -69,7 +70,7 @@ func TestHoldsChangeAtOnce(t *testing.T) {
 // keeps it.
 func TestAPauseThatIsEndedIsNotAwaited(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	feeds(t, q, Lease{Owner: "x", Worker: "w1"})
+	feeds(t, q, Lease{Leader: fleet.Leader{Owner: "x", Process: "w1"}})
 	ended := make(chan error)
 	go func() { ended <- PauseImport(t.Context(), q, "march", "anna") }()
 	require.Eventually(t, func() bool {
@@ -85,7 +86,7 @@ func TestAPauseThatIsEndedIsNotAwaited(t *testing.T) {
 // pause returns when the feeder keeps the pause, not before.
 func TestAPauseWaitsForTheFeeder(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	feeds(t, q, Lease{Owner: "x", Worker: "w1"})
+	feeds(t, q, Lease{Leader: fleet.Leader{Owner: "x", Process: "w1"}})
 	ended := make(chan error, 1)
 	go func() { ended <- PauseImport(t.Context(), q, "march", "anna") }()
 	var now *Feeding
@@ -100,7 +101,7 @@ func TestAPauseWaitsForTheFeeder(t *testing.T) {
 		t.Fatal("it returned before the feeder kept the pause", err)
 	case <-time.After(3 * holdLook):
 	}
-	feeds(t, q, Lease{Owner: "x", Worker: "w1", Beat: 1, Holds: now.HoldsRevision})
+	feeds(t, q, Lease{Leader: fleet.Leader{Owner: "x", Process: "w1", Beat: 1}, Holds: now.HoldsRevision})
 	require.NoError(t, <-ended)
 }
 

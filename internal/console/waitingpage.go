@@ -96,12 +96,12 @@ func showWaiting(v *visit) error {
 		p.Paused = append(p.Paused, pausedLine{h, name})
 	}
 	l := room.Lease
-	present := l != nil && slices.ContainsFunc(snap.Workers, func(w fleet.Presence) bool { return w.Worker == l.Worker })
+	present := l != nil && slices.ContainsFunc(snap.Workers, func(w fleet.Presence) bool { return w.Worker == l.Process })
 	switch {
 	case present && l.Problem != "":
-		p.Says, p.Bad = "Worker "+l.Worker+" cannot feed the queue: "+sentence(l.Problem), true
+		p.Says, p.Bad = "Worker "+l.Process+" cannot feed the queue: "+sentence(l.Problem), true
 	case present:
-		p.Says = "Worker " + l.Worker + " feeds the queue from here."
+		p.Says = "Worker " + l.Process + " feeds the queue from here."
 	case p.Total > 0:
 		p.Says, p.Bad = "Nobody feeds the queue from here: no worker is running.", true
 	}

@@ -11,6 +11,7 @@
 //	presence.go  who is there
 //	view.go      all of it at one moment
 //	door.go      which processes let orders in and outcomes out
+//	lease.go     which process leads at what one of them does for all
 //	identity.go, claim.go  the API that the fleet posts to
 //
 // What people are told of it (look.go):

@@ -57,7 +57,7 @@ func (s *session) attempt(intake, work context.Context, m *message) (r reply, al
 		return r, false, false
 	}
 	defer leave()
-	if !s.lease.await(intake) {
+	if !s.lease.Await(intake) {
 		return r, false, false
 	}
 	if r = s.client.post(work, m); work.Err() != nil {

@@ -9,7 +9,6 @@
 //	verdict.go    what follows from an answer: delivered, again, aside, parked
 //	receiver.go   what all attempts know of the receiver: pauses, and its return
 //	kept.go       the position that the fleet's bucket keeps
-//	lease.go      which process sends
 //	window.go     which events are under way, and how far the position may go
 //	reader.go     from the results to their turns
 //	continuity.go whether the results are still those that the position is about

@@ -3,11 +3,10 @@ package notify
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"orderpost/internal/queue"
+	"orderpost/internal/fleet"
 )
 
 // senderKey is the key of the fleet's bucket that holds Kept. Only the process that holds
@@ -17,19 +16,11 @@ const senderKey = "notify.sender"
 // Kept is what the bucket keeps of the sender: its lease and its position. They are one
 // value, so a process that lost the lease cannot move the position.
 type Kept struct {
-	// Owner is unique for each run of a process; empty = nobody sends.
-	Owner string `json:"owner,omitempty"`
-	// Process is its name for people.
-	Process string    `json:"process,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
-	// Beat counts renewals, so that each is another value.
-	Beat uint64 `json:"beat"`
+	fleet.Leader
 	// Position is how far the results are delivered.
 	Position Position `json:"position"`
 	// Fleet is what the receiver was last told of the fleet.
 	Fleet fleetTold `json:"fleet,omitzero"`
-	// Problem is why nothing is delivered at the moment.
-	Problem string `json:"problem,omitempty"`
 	// Pause is until when the receiver asked not to be sent anything; zero = it did not.
 	Pause time.Time `json:"pause,omitzero"`
 }
@@ -51,17 +42,28 @@ type mark struct {
 	At time.Time `json:"at,omitzero"`
 }
 
-// readKept reads what the bucket keeps; revision 0 = nothing.
-func readKept(ctx context.Context, q *queue.Queue) (kept Kept, revision uint64, err error) {
-	e, err := q.Bucket().Get(ctx, senderKey)
-	if errors.Is(err, queue.ErrNoKey) {
-		return Kept{}, 0, nil
+// adopt takes over what the last sender kept. A fleet's first sender begins at a position of its own. If
+// the bucket was lost, this process still knows what it read there before.
+func (s *Sender) adopt(ctx context.Context, stored []byte) (err error) {
+	if stored == nil {
+		if s.kept.Position.Birth == 0 {
+			s.kept.Position, err = s.begin(ctx)
+		}
+		return err
 	}
-	if err != nil {
-		return Kept{}, 0, err
+	var kept Kept
+	if err := json.Unmarshal(stored, &kept); err != nil {
+		return fmt.Errorf("bucket %s, key %s: a newer version wrote it: %w; run that version", s.queue.Bucket().Name(), senderKey, err)
 	}
-	if err := json.Unmarshal(e.Value, &kept); err != nil {
-		return Kept{}, 0, fmt.Errorf("bucket %s, key %s: a newer version wrote it: %w; run that version", q.Bucket().Name(), senderKey, err)
+	s.kept.Position, s.kept.Fleet, s.kept.Pause = kept.Position, kept.Fleet, kept.Pause
+	return nil
+}
+
+// begin returns the position of a fleet's first sender.
+func (s *Sender) begin(ctx context.Context) (Position, error) {
+	p, lost, err := beginning(ctx, s.queue, s.oldest)
+	if lost && !s.oldest {
+		s.log.Warn().Msg("the fleet's bucket was lost, and with it how far outcomes were sent: all that are kept are sent, some perhaps again")
 	}
-	return kept, e.Revision, nil
+	return p, err
 }

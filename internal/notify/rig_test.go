@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -154,9 +155,12 @@ func run(t testing.TB, s *Sender) (stop func()) {
 }
 
 // kept reads what the bucket keeps.
-func kept(t testing.TB, q *queue.Queue) Kept {
+func kept(t testing.TB, q *queue.Queue) (k Kept) {
 	t.Helper()
-	k, _, err := readKept(t.Context(), q)
-	require.NoError(t, err)
+	e, err := q.Bucket().Get(t.Context(), senderKey)
+	if !errors.Is(err, queue.ErrNoKey) {
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(e.Value, &k))
+	}
 	return k
 }

@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 	"time"
 
@@ -34,7 +33,8 @@ type Sender struct {
 	log    zerolog.Logger
 	client *client
 	filter *filter
-	lease  *lease
+	lease  *fleet.Lease
+	kept   Kept // what the lease keeps
 	oldest bool
 	stats  counters
 	door   fleet.Door // what stays the same of it
@@ -52,10 +52,9 @@ func NewSender(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	self := rand.Text()
 	s := &Sender{queue: o.Queue, log: o.Log, filter: newFilter(o.Config), oldest: o.Config.Begin == beginOldest,
-		door:  fleet.Door{Kind: fleet.DoorNotify, Name: o.Name, Since: time.Now().UTC(), Version: o.Version},
-		lease: &lease{queue: o.Queue, self: self, mine: Kept{Owner: self, Process: o.Name}}}
+		door: fleet.Door{Kind: fleet.DoorNotify, Name: o.Name, Since: time.Now().UTC(), Version: o.Version}}
+	s.lease = fleet.NewLease(o.Queue.Bucket(), senderKey, o.Name, &s.kept, s.adopt)
 	s.client = newClient(o.Config, keys, func(err error) {
 		s.log.Warn().Err(err).Msg("the secret for webhooks cannot be read again; the former one stays in use")
 	})
@@ -69,7 +68,7 @@ func (s *Sender) Run(ctx context.Context) {
 	shown.Go(func() { fleet.New(s.queue).ShowDoor(ctx, s.log, s.describe) })
 	defer shown.Wait()
 	defer func() {
-		if err := s.lease.leave(); err != nil {
+		if err := s.lease.Leave(); err != nil {
 			s.log.Debug().Err(err).Msg("another process sends outcomes in a few seconds")
 		}
 	}()
@@ -97,13 +96,7 @@ func (s *Sender) describe() fleet.Door {
 
 // lead sends for as long as this process may. It returns false if another one does.
 func (s *Sender) lead(ctx context.Context) (bool, error) {
-	held, err := s.lease.acquire(ctx, func(ctx context.Context) (Position, error) {
-		p, lost, err := beginning(ctx, s.queue, s.oldest)
-		if lost && !s.oldest {
-			s.log.Warn().Msg("the fleet's bucket was lost, and with it how far outcomes were sent: all that are kept are sent, some perhaps again")
-		}
-		return p, err
-	})
+	held, err := s.lease.Keep(ctx)
 	if err != nil || !held {
 		return false, err
 	}
@@ -111,7 +104,7 @@ func (s *Sender) lead(ctx context.Context) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	s.log.Info().Uint64("position", s.lease.mine.Position.Seq).Msg("this process sends outcomes to the receiver")
+	s.log.Info().Uint64("position", s.kept.Position.Seq).Msg("this process sends outcomes to the receiver")
 	s.stats.session.Store(now)
 	defer s.stats.session.Store(nil)
 	return true, now.run(ctx)

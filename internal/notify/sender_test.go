@@ -194,7 +194,7 @@ func TestTakeover(t *testing.T) {
 	e, b := newHookServer(t), newLedger(t, q)
 	first, second := newTestSender(t, q, e.URL), newTestSender(t, openQueue(t, s), e.URL)
 	ctx, kill := context.WithCancel(t.Context())
-	held, err := first.lease.acquire(ctx, func(ctx context.Context) (Position, error) { p, _, err := beginning(ctx, q, true); return p, err })
+	held, err := first.lease.Keep(ctx)
 	require.NoError(t, err)
 	require.True(t, held)
 	run(t, second)
@@ -203,11 +203,11 @@ func TestTakeover(t *testing.T) {
 	kill() // it neither renews nor leaves
 	began := time.Now()
 	e.await(t, map[string]string{"A-1": "accepted"})
-	require.Greater(t, time.Since(began), leaseTerm-2*lookEvery, "no two processes send at once")
-	held, err = first.lease.renew(t.Context())
+	require.Greater(t, time.Since(began), fleet.LeaseTerm-2*lookEvery, "no two processes send at once")
+	held, err = first.lease.Keep(t.Context())
 	require.NoError(t, err)
 	require.False(t, held, "the former sender cannot move the position")
-	require.Equal(t, second.lease.mine.Owner, kept(t, q).Owner)
+	require.Equal(t, second.lease.Owner, kept(t, q).Owner)
 }
 
 // TestAPauseOutlivesItsSender: the next one sends nothing either until the pause is over that the
@@ -247,7 +247,7 @@ func TestCrashes(t *testing.T) {
 	for round := range 12 {
 		ctx, crash := context.WithCancel(t.Context())
 		s := newTestSender(t, q, e.URL)
-		s.lease.self, s.lease.mine.Owner = "the same", "the same" // the next one need not wait for the term
+		s.lease.Owner = "the same" // the next one need not wait for the term
 		ended := make(chan struct{})
 		go func() { defer close(ended); _, _ = s.lead(ctx) }()
 		for i := range 120 {
@@ -261,7 +261,7 @@ func TestCrashes(t *testing.T) {
 				requirePositionBehind(t, kept(t, q).Position.Seq, e, want, when)
 			}
 		}
-		time.Sleep(time.Duration(rand.IntN(int(renewEvery)))) // any moment of the renewals
+		time.Sleep(time.Duration(rand.IntN(int(fleet.LeaseRenewal)))) // any moment of the renewals
 		crash()
 		<-ended
 		requirePositionBehind(t, kept(t, q).Position.Seq, e, want, when)
@@ -470,21 +470,4 @@ func TestTheBucketIsLostWithThePosition(t *testing.T) {
 	require.NoError(t, err)
 	run(t, newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow }))
 	e.await(t, map[string]string{"A-1": "accepted"})
-}
-
-// A sender whose write was stored without a confirmation keeps the lease.
-func TestAnUnconfirmedRenewalIsOurs(t *testing.T) {
-	t.Parallel()
-	q := openQueue(t, startBroker(t))
-	s := newTestSender(t, q, "http://127.0.0.1:1")
-	held, err := s.lease.acquire(t.Context(), func(ctx context.Context) (Position, error) { p, _, err := beginning(ctx, q, true); return p, err })
-	require.NoError(t, err)
-	require.True(t, held)
-	_, err = q.Bucket().Swap(t.Context(), senderKey, s.lease.mine, s.lease.revision)
-	require.NoError(t, err)
-	s.lease.mine.Position.Seq = 7
-	held, err = s.lease.renew(t.Context())
-	require.NoError(t, err)
-	require.True(t, held)
-	require.EqualValues(t, 7, kept(t, q).Position.Seq)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -27,7 +28,8 @@ type session struct {
 	queue     *queue.Queue
 	log       zerolog.Logger
 	client    *client
-	lease     *lease
+	lease     *fleet.Lease
+	kept      *Kept
 	stats     *counters
 	window    *window
 	reader    *reader
@@ -40,19 +42,19 @@ type session struct {
 
 // newSession begins at the kept position, or before it if the results are others.
 func (s *Sender) newSession(ctx context.Context) (*session, error) {
-	kept := s.lease.mine
-	from, err := resume(ctx, s.queue, kept.Position)
+	from, err := resume(ctx, s.queue, s.kept.Position)
 	if err != nil {
 		return nil, err
 	}
-	if from.Seq < kept.Position.Seq {
-		s.log.Warn().Uint64("position", kept.Position.Seq).Uint64("from", from.Seq).
+	if from.Seq < s.kept.Position.Seq {
+		s.log.Warn().Uint64("position", s.kept.Position.Seq).Uint64("from", from.Seq).
 			Msg("the broker lost the end of the results, or has others than before: outcomes are told again from where they are new")
 	}
-	n := &session{queue: s.queue, log: s.log, client: s.client, lease: s.lease, stats: &s.stats, tell: s.tell,
+	n := &session{queue: s.queue, log: s.log, client: s.client, lease: s.lease, kept: &s.kept, stats: &s.stats, tell: s.tell,
 		window: newWindow(from), receiver: newReceiver(s.receives), asides: newAsides(s.queue), turns: newTurns()}
-	n.fleetTold.Store(&kept.Fleet)
-	n.receiver.resume(kept.Pause)
+	told := s.kept.Fleet
+	n.fleetTold.Store(&told)
+	n.receiver.resume(s.kept.Pause)
 	n.reader = &reader{queue: s.queue, filter: s.filter, window: n.window, turns: n.turns, log: s.log}
 	return n, nil
 }
@@ -65,7 +67,7 @@ func (s *session) run(ctx context.Context) error {
 	intake, endIntake := context.WithCancelCause(ctx)
 	defer endIntake(nil)
 	lost := func() { endIntake(nil); endWork() }
-	watchdog := time.AfterFunc(s.lease.left(), lost) // a renewal may hang
+	watchdog := time.AfterFunc(time.Until(s.lease.Until()), lost) // a renewal may hang
 	defer watchdog.Stop()
 
 	var all sync.WaitGroup
@@ -91,22 +93,22 @@ func (s *session) run(ctx context.Context) error {
 // renew keeps the lease, and stores the position with it, until intake ends or the lease is
 // lost.
 func (s *session) renew(intake, work context.Context, watchdog *time.Timer) {
-	for settle.RealTime().Sleep(intake, renewEvery) == nil {
+	for settle.RealTime().Sleep(intake, fleet.LeaseRenewal) == nil {
 		s.keep()
-		held, err := s.lease.renew(work)
+		held, err := s.lease.Keep(work)
 		if !held {
 			return
 		}
 		if err == nil {
-			watchdog.Reset(s.lease.left())
+			watchdog.Reset(time.Until(s.lease.Until()))
 		}
 	}
 }
 
 // keep brings the lease's value up to date.
 func (s *session) keep() {
-	s.lease.mine.Position, _ = s.window.position()
-	s.lease.mine.Fleet, s.lease.mine.Problem, s.lease.mine.Pause = s.told(), s.receiver.trouble(), s.receiver.pausedUntil()
+	s.kept.Position, _ = s.window.position()
+	s.kept.Fleet, s.kept.Problem, s.kept.Pause = s.told(), s.receiver.trouble(), s.receiver.pausedUntil()
 }
 
 // measure measures the backlog until ctx ends.

@@ -38,7 +38,7 @@ func BenchmarkCancel(b *testing.B) {
 			_, waits, err = q.Waiting.Now(b.Context())
 			require.NoError(b, err)
 		}
-		require.NoError(b, f.lease.leave())
+		require.NoError(b, f.lease.Leave())
 	}
 	b.ReportMetric(float64(b.N*20_000)/b.Elapsed().Seconds(), "orders/s")
 }

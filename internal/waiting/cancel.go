@@ -23,15 +23,15 @@ func (f *Feeder) cancel(ctx context.Context) error {
 		return nil
 	}
 	until := time.Now().Add(cancelFor)
-	if last := f.lease.until.Add(-leaveToMove); last.Before(until) {
+	if last := f.lease.Until().Add(-leaveToMove); last.Before(until) {
 		until = last
 	}
-	ctx, stop := context.WithDeadline(ctx, f.lease.until)
+	ctx, stop := context.WithDeadline(ctx, f.lease.Until())
 	defer stop()
 	for _, subject := range slices.Sorted(maps.Keys(f.sources)) {
 		s := f.sources[subject]
 		for f.cancelledOf(s) > 0 {
-			if !f.lease.held() || time.Now().After(until) {
+			if !f.lease.Held() || time.Now().After(until) {
 				return nil
 			}
 			if err := f.cancelSome(ctx, s); err != nil {
@@ -89,7 +89,7 @@ func (f *Feeder) cancelFound(ctx context.Context) error {
 	c := f.Queue.Ledger.Cancellations()
 	for i := range c.Marks {
 		for _, seq := range c.Marks[i].Found {
-			if m := &c.Marks[i]; m.Moved.Birth != 0 || m.Waiting.Birth != f.birth || !f.lease.held() {
+			if m := &c.Marks[i]; m.Moved.Birth != 0 || m.Waiting.Birth != f.birth || !f.lease.Held() {
 				break
 			}
 			m, err := f.Queue.Store().WaitingAt(ctx, seq)

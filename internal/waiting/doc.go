@@ -10,7 +10,6 @@
 //	source.go   the intents of one lane and import, in their order
 //	unlisted.go what is ready, but not on the list
 //	cancel.go   what people cancelled, withdrawn import by import
-//	lease.go    which worker feeds
 //
 // Rule R13 (docs/protocol.md#r13) makes a move safe, even where two feeders make it
 // at once. The lease only keeps them from doing the same work twice, and lets a

@@ -21,7 +21,7 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 			waiting[which], sources[which] = waiting[which]+n, append(sources[which], s)
 		}
 	}
-	until := f.lease.until
+	until := f.lease.Until()
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	var groups []settle.WaitingGroup
@@ -46,7 +46,7 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 	if len(groups) == 0 {
 		return 0, errors.Join(errs...)
 	}
-	if !f.lease.held() {
+	if !f.lease.Held() {
 		cancel() // Move moves nothing
 	}
 	ends, err := f.Queue.Mover.Move(ctx, groups...)

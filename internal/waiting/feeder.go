@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -55,7 +54,8 @@ type Options struct {
 // Feeder feeds the intents stream while it holds the lease.
 type Feeder struct {
 	Options
-	lease leaseHolder
+	lease *fleet.Lease
+	mine  books.Lease // what the lease says
 	turns order.Turns
 	now   func() time.Time // this machine's clock, by which times come (reached)
 
@@ -91,7 +91,7 @@ type Feeder struct {
 func New(o Options) *Feeder {
 	f := &Feeder{Options: o, now: time.Now, sources: make(map[string]*source), underWay: o.Queue.Mover.MoveUnderWay}
 	f.approvals.feeder = f
-	f.lease = leaseHolder{queue: o.Queue, mine: books.Lease{Owner: rand.Text(), Worker: o.Name}}
+	f.lease = fleet.NewLease(o.Queue.Bucket(), books.LeaseKey, o.Name, &f.mine, f.restart)
 	return f
 }
 
@@ -106,7 +106,7 @@ func (f *Feeder) Run(ctx context.Context) {
 		if f.underWay() { // the next feeder must not begin before that is over
 			return
 		}
-		if err := f.lease.leave(); err != nil {
+		if err := f.lease.Leave(); err != nil {
 			f.Log.Debug().Err(err).Msg("another worker feeds the queue in a few seconds")
 		}
 	}()
@@ -141,7 +141,15 @@ func (f *Feeder) tell(err error) {
 	default:
 		f.Log.Warn().Err(err).Msg("waiting orders are not fed at the moment; will retry")
 	}
-	f.told, f.lease.mine.Problem = text, text
+	f.told, f.mine.Problem = text, text
+}
+
+// restart begins at the first intents: another worker fed until now, or nobody.
+func (f *Feeder) restart(context.Context, []byte) error {
+	clear(f.sources)
+	f.listed, f.swept, f.summed, f.looks, f.heldAt, f.unlisted = time.Time{}, time.Time{}, time.Time{}, nil, 0, unlisted{}
+	f.mine.Holds, f.mine.Lanes = 0, nil
+	return nil
 }
 
 // Leads reports whether this worker holds the lease. Others may hold it a moment later, so
@@ -150,15 +158,12 @@ func (f *Feeder) Leads() bool { return f.leads.Load() }
 
 // round makes one step, and returns how long to wait before the next one.
 func (f *Feeder) round(ctx context.Context) (wait time.Duration, err error) {
-	feeds, err := f.lease.keep(ctx)
-	f.leads.Store(feeds)
+	feeds, err := f.lease.Keep(ctx)
+	if fed := f.leads.Swap(feeds); feeds && !fed {
+		f.Log.Debug().Msg("this worker feeds the queue from the waiting room")
+	}
 	if err != nil || !feeds {
 		return idleEvery, err
-	}
-	if f.lease.acquired && f.heldAt != f.lease.revision { // another worker fed until now: begin at the first intents
-		clear(f.sources)
-		f.listed, f.swept, f.summed, f.looks, f.heldAt, f.unlisted = time.Time{}, time.Time{}, time.Time{}, nil, 0, unlisted{}
-		f.Log.Debug().Msg("this worker feeds the queue from the waiting room")
 	}
 	if behind, err := f.readHolds(ctx); err != nil || behind {
 		return roundEvery, ignoreBehind(err)
@@ -181,7 +186,7 @@ func (f *Feeder) round(ctx context.Context) (wait time.Duration, err error) {
 // fill feeds what the intents stream has room for. A slow listing must not use up the
 // term. If it did, a person may have been told meanwhile that nobody feeds.
 func (f *Feeder) fill(ctx context.Context) (wait time.Duration, err error) {
-	if feeds, err := f.lease.keep(ctx); err != nil || !feeds {
+	if feeds, err := f.lease.Keep(ctx); err != nil || !feeds {
 		return idleEvery, err
 	}
 	if behind, err := f.readHolds(ctx); err != nil || behind {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -105,13 +106,13 @@ func TestAnotherWorkerTakesOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, idleEvery, wait, "two feed")
 	a.Close() // killed
-	second.lease.seenAt = time.Now().Add(-books.FeederTerm - time.Second)
+	second.lease.Clock = func() time.Time { return time.Now().Add(fleet.LeaseTerm + time.Second) }
 	run(t, second)
 	work(t, b, 30)
 	require.Eventually(t, func() bool { return total(t, b) == 0 }, time.Minute, 10*time.Millisecond)
 	now, err := books.ReadFeeding(t.Context(), b, 0)
 	require.NoError(t, err)
-	require.Equal(t, "w2", now.Lease.Worker)
+	require.Equal(t, "w2", now.Lease.Process)
 }
 
 // An intent whose order has another intent pending keeps nobody behind it waiting,
@@ -257,7 +258,7 @@ func TestAFullQueueIsNoProblemOfTheFeeder(t *testing.T) {
 		want string
 	}{{full, ""}, {errors.New("denied"), "denied"}, {full, ""}} {
 		f.tell(told.err)
-		require.Equal(t, told.want, f.lease.mine.Problem)
+		require.Equal(t, told.want, f.mine.Problem)
 	}
 }
 

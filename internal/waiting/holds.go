@@ -16,8 +16,8 @@ import (
 // renewal no move is under way. If one failed a moment ago, its publish may be: then
 // readHolds returns wait, nothing is moved, and the renewal tells it a moment later.
 func (f *Feeder) readHolds(ctx context.Context) (wait bool, err error) {
-	if f.heldAt != f.lease.revision {
-		now, err := books.ReadFeeding(ctx, f.Queue, f.lease.revision)
+	if f.heldAt != f.lease.Revision() {
+		now, err := books.ReadFeeding(ctx, f.Queue, f.lease.Revision())
 		if err != nil {
 			return true, err
 		}
@@ -27,16 +27,17 @@ func (f *Feeder) readHolds(ctx context.Context) (wait bool, err error) {
 		if f.holds != nil && f.holds.HoldsRevision != now.HoldsRevision {
 			f.listNow() // what may go on again is ready at once
 		}
-		f.holds, f.heldAt = now, f.lease.revision
+		f.holds, f.heldAt = now, f.lease.Revision()
 		f.Queue.Ledger.SetCancellations(now.Cancelled)
 	}
-	if f.holds.HoldsRevision == f.lease.mine.Holds {
+	if f.holds.HoldsRevision == f.mine.Holds {
 		return false, nil
 	}
 	if f.underWay() {
 		return true, nil
 	}
-	f.lease.mine.Holds, f.lease.news = f.holds.HoldsRevision, true
+	f.mine.Holds = f.holds.HoldsRevision
+	f.lease.Changed()
 	return false, nil
 }
 

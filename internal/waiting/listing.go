@@ -46,7 +46,7 @@ func (f *Feeder) list(ctx context.Context) error {
 		return nil
 	}
 	f.summed = now
-	f.lease.mine.Lanes, err = f.Queue.Waiting.LanesOf(ctx, list, now, f.held)
+	f.mine.Lanes, err = f.Queue.Waiting.LanesOf(ctx, list, now, f.held)
 	return err
 }
 

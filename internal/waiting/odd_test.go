@@ -102,7 +102,7 @@ func TestPausedTimesKeepNobodyWaiting(t *testing.T) {
 	_, err := f.round(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, mostDue+100, total(t, q))
-	require.Equal(t, 1, f.lease.mine.Lanes[0].Ready)
+	require.Equal(t, 1, f.mine.Lanes[0].Ready)
 	list, err := q.Waiting.All(t.Context())
 	require.NoError(t, err)
 	lanes, err := q.Waiting.LanesOf(t.Context(), list, time.Now(), f.holds.Held)
@@ -110,7 +110,7 @@ func TestPausedTimesKeepNobodyWaiting(t *testing.T) {
 	require.Equal(t, []int{0, mostDue + 100}, []int{lanes[0].Ready, lanes[0].Paused}, "what is paused is not ready")
 	_, err = books.ResumeImport(t.Context(), q, "march")
 	require.NoError(t, err)
-	f.lease.renewed = time.Time{} // a renewal is due, a sweep is not
+	f.lease.Changed() // a renewal is due, a sweep is not
 	require.WithinRange(t, f.swept, time.Now().Add(-sweepEvery/2), time.Now())
 	work(t, q, 1)
 	_, err = f.round(t.Context())
@@ -152,7 +152,7 @@ func TestManyImportsAreFed(t *testing.T) {
 		_, err := f.round(t.Context())
 		return err == nil && total(t, q) == len(in)-8
 	}, time.Minute, time.Millisecond)
-	require.Equal(t, len(in), f.lease.mine.Lanes[0].Ready)
+	require.Equal(t, len(in), f.mine.Lanes[0].Ready)
 }
 
 // Lanes that producers make up are summed up, so that neither the lease nor the
@@ -192,14 +192,14 @@ func TestWhatIsWithdrawnIsNotReady(t *testing.T) {
 	publishRaw(t, q, later, nil)
 	swept := f.swept
 	for range 2 { // it finds nothing, then it counts
-		f.lease.acquired, f.listed, f.summed, f.heldAt = false, time.Time{}, time.Time{}, f.lease.revision
+		f.listed, f.summed = time.Time{}, time.Time{}
 		require.NoError(t, f.list(t.Context()))
 		_, err := f.feed(t.Context(), 5)
 		require.NoError(t, err)
 	}
 	require.Equal(t, swept, f.swept)
 	require.Empty(t, f.sources)
-	require.Empty(t, f.lease.mine.Lanes)
+	require.Empty(t, f.mine.Lanes)
 }
 
 // A producer may call a lane "at". What waits in it is listed once.

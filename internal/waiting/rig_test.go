@@ -113,11 +113,11 @@ func total(t *testing.T, q *queue.Queue) int {
 // list lets a feeder take the lease and list what waits, and feeds nothing.
 func list(t *testing.T, f *Feeder) {
 	t.Helper()
-	_, err := f.lease.keep(t.Context())
+	ahead := time.Now().Add(time.Minute) // however long this machine stands still before it is fed
+	f.lease.Clock = func() time.Time { return ahead }
+	_, err := f.lease.Keep(t.Context())
 	require.NoError(t, err)
 	_, err = f.readHolds(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, f.list(t.Context()))
-	f.lease.until = time.Now().Add(time.Minute) // however long this machine stands still before it is fed
-	f.lease.wall = f.lease.until.Round(0)
 }

@@ -43,11 +43,11 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if feeds, err := f.lease.keep(ctx); err != nil || !feeds {
+	if feeds, err := f.lease.Keep(ctx); err != nil || !feeds {
 		u.next = found[0].Seq
 		return err
 	}
-	ctx, cancel := context.WithDeadline(ctx, f.lease.until)
+	ctx, cancel := context.WithDeadline(ctx, f.lease.Until())
 	defer cancel()
 	ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: found, Birth: f.birth})
 	moved := 0

@@ -36,8 +36,8 @@ func readWaitingRoom(ctx context.Context, q *queue.Queue, f *fleet.View, missing
 		return nil, err
 	}
 	room := &waitingRoom{Lanes: all.Lanes, Paused: all.Held}
-	if l := all.Lease; l != nil && slices.ContainsFunc(f.Present(), func(p fleet.Presence) bool { return p.Worker == l.Worker }) {
-		room.Feeder, room.Problem = l.Worker, l.Problem
+	if l := all.Lease; l != nil && slices.ContainsFunc(f.Present(), func(p fleet.Presence) bool { return p.Worker == l.Process }) {
+		room.Feeder, room.Problem = l.Process, l.Problem
 	}
 	return room, nil
 }

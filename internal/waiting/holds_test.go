@@ -8,84 +8,59 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
-// Two workers want the lease: the second one gets it when no renewal was seen for one
-// term, and the first one then drops it at its next renewal.
-func TestTheLeaseIsOnes(t *testing.T) {
-	s := startBroker(t)
-	a, b := newFeeder(t, openQueue(t, s, "w1"), "w1"), newFeeder(t, openQueue(t, s, "w2"), "w2")
-	keep := func(h *leaseHolder) bool {
-		feeds, err := h.keep(t.Context())
-		require.NoError(t, err)
-		return feeds
-	}
-	require.True(t, keep(&a.lease))
-	require.True(t, a.lease.acquired)
-	require.False(t, keep(&b.lease))
-	b.lease.seenAt = b.lease.seenAt.Add(-books.FeederTerm - time.Second)
-	a.lease.renewed = time.Time{}
-	require.True(t, keep(&a.lease))
-	require.False(t, keep(&b.lease), "a renewal begins the term anew")
-	b.lease.seenAt = b.lease.seenAt.Add(-books.FeederTerm - time.Second)
-	require.True(t, keep(&b.lease))
-	a.lease.renewed = time.Time{}
-	require.False(t, keep(&a.lease))
-	require.False(t, a.lease.held())
-	require.NoError(t, b.lease.leave())
-	require.True(t, keep(&a.lease), "a worker that leaves gives it up at once")
-}
-
-// A worker that is stopped in the middle of a renewal gives up the lease all the same:
-// the renewal may have been stored.
-func TestALeaseIsGivenUpAfterALostRenewal(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	f := newFeeder(t, q, "w1")
-	_, err := f.lease.keep(t.Context())
-	require.NoError(t, err)
-	f.lease.mine.Beat++
-	_, err = q.Bucket().Swap(t.Context(), books.LeaseKey, f.lease.mine, f.lease.revision)
-	require.NoError(t, err)
-	require.NoError(t, f.lease.leave())
-	now, err := books.ReadFeeding(t.Context(), q, 0)
-	require.NoError(t, err)
-	require.Nil(t, now.Lease)
-}
+// farAhead is a clock by which the term of a lease that list took is over.
+func farAhead() time.Time { return time.Now().Add(time.Hour) }
 
 // What is news is told at once, and not with the next renewal.
 func TestNewsAreToldAtOnce(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	f := newFeeder(t, q, "w1")
-	_, err := f.lease.keep(t.Context())
+	_, err := f.lease.Keep(t.Context())
 	require.NoError(t, err)
-	f.lease.mine.Holds, f.lease.news = 7, true
-	_, err = f.lease.keep(t.Context())
+	f.mine.Holds = 7
+	f.lease.Changed()
+	_, err = f.lease.Keep(t.Context())
 	require.NoError(t, err)
-	now, err := books.ReadFeeding(t.Context(), q, f.lease.revision)
+	now, err := books.ReadFeeding(t.Context(), q, f.lease.Revision())
 	require.NoError(t, err)
 	require.EqualValues(t, 7, now.Lease.Holds)
-	_, err = books.ReadFeeding(t.Context(), q, f.lease.revision+1)
+	_, err = books.ReadFeeding(t.Context(), q, f.lease.Revision()+1)
 	require.ErrorIs(t, err, books.ErrBehind, "no answer is as of a revision that is to come")
 	require.NoError(t, ignoreBehind(err))
 	require.ErrorIs(t, ignoreBehind(settle.ErrFull), settle.ErrFull)
 }
 
-// A feeder whose term is over by one of the clocks, or that lost its lease, publishes
-// nothing of what it has in hand.
+// A feeder whose term is over, or that lost its lease, publishes nothing of what it has in hand.
 func TestR13AFeederWithoutALeaseMovesNothing(t *testing.T) {
-	for name, end := range map[string]func(h *leaseHolder){
-		"the term is over":            func(h *leaseHolder) { h.until = time.Now() },
-		"the machine was suspended":   func(h *leaseHolder) { h.wall = time.Now().Round(0) },
-		"another worker took it over": func(h *leaseHolder) { h.revision = 0 },
+	for name, end := range map[string]func(t *testing.T, s *embedded.Server, f *Feeder){
+		"the term is over": func(_ *testing.T, _ *embedded.Server, f *Feeder) { f.lease.Clock = farAhead },
+		"another worker took it over": func(t *testing.T, s *embedded.Server, f *Feeder) {
+			other := newFeeder(t, openQueue(t, s, "w2"), "w2")
+			feeds, err := other.lease.Keep(t.Context())
+			require.NoError(t, err)
+			require.False(t, feeds)
+			other.lease.Clock = farAhead
+			feeds, err = other.lease.Keep(t.Context())
+			require.NoError(t, err)
+			require.True(t, feeds)
+			f.lease.Changed()
+			feeds, err = f.lease.Keep(t.Context())
+			require.NoError(t, err)
+			require.False(t, feeds)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := openQueue(t, startBroker(t), "w1")
+			s := startBroker(t)
+			q := openQueue(t, s, "w1")
 			publish(t, q, waitingIntents("bulk", "march", 20)...)
 			f := newFeeder(t, q, "w1")
 			list(t, f)
 			require.Equal(t, 20, f.ready())
-			end(&f.lease)
+			end(t, s, f)
 			if _, err := f.feed(t.Context(), 5); err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 			}
@@ -112,12 +87,12 @@ func TestAHoldIsToldWhenNothingIsOnItsWay(t *testing.T) {
 	go func() { paused <- books.PauseImport(t.Context(), q, "march", "anna") }()
 	require.Eventually(t, func() bool {
 		moved = total(t, q) // until the feeder reads the hold, it may move more
-		f.lease.renewed = time.Time{}
+		f.lease.Changed()
 		_, err := f.round(t.Context())
 		require.NoError(t, err)
 		return f.holds.Held("march")
 	}, time.Minute, time.Millisecond)
-	require.Zero(t, f.lease.mine.Holds)
+	require.Zero(t, f.mine.Holds)
 	work(t, q, 8)
 	_, err = f.round(t.Context())
 	require.NoError(t, err)
@@ -139,6 +114,7 @@ func TestAFrozenFeederKeepsTheHoldsOfMeanwhile(t *testing.T) {
 	f := newFeeder(t, q, "w1")
 	list(t, f)
 	require.NoError(t, books.PauseImport(t.Context(), q, "march", "anna"))
+	f.lease.Clock = farAhead
 	_, err := f.fill(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 50, total(t, q), "it fed an import that is paused")
@@ -150,14 +126,20 @@ func TestAFeederTakesNothingNearTheEndOfItsTerm(t *testing.T) {
 	publish(t, q, waitingIntents("bulk", "march", 20)...)
 	f := newFeeder(t, q, "w1")
 	list(t, f)
-	f.lease.until = time.Now().Add(leaveToMove * 3 / 4)
-	_, err := f.feed(t.Context(), 5)
+	sent := time.Now().Add(-3 * time.Second) // 1.5 seconds of the term are left
+	f.lease.Clock = func() time.Time { return sent }
+	f.lease.Changed()
+	_, err := f.lease.Keep(t.Context())
+	require.NoError(t, err)
+	_, err = f.feed(t.Context(), 5)
 	require.NoError(t, err)
 	require.Equal(t, 20, total(t, q))
 	for _, s := range f.sources {
 		require.Zero(t, s.next, "it read something")
 	}
-	f.lease.until = time.Now().Add(time.Minute)
+	f.lease.Clock = farAhead
+	_, err = f.lease.Keep(t.Context())
+	require.NoError(t, err)
 	_, err = f.feed(t.Context(), 5)
 	require.NoError(t, err)
 	require.Equal(t, 15, total(t, q))
