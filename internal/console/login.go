@@ -159,9 +159,6 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string,
 // proxy names needs no login: the session is opened on the way, and ends when the
 // proxy names somebody else.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) *session {
-	if err := s.users.load(); err != nil {
-		s.log.Error().Err(err).Msg("the file of users cannot be read; those known before stay")
-	}
 	var found *session
 	if c, err := r.Cookie(s.cookieName(r)); err == nil {
 		found = s.sessions.find(c.Value)

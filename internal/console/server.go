@@ -76,7 +76,7 @@ type Server struct {
 	bodyTime time.Duration // how long a form may take to arrive
 
 	proxies  []netip.Prefix
-	users    userFile
+	users    *userFile
 	sessions *sessions
 	attempts *attempts
 	link     loginLink
@@ -104,7 +104,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	proxies, _ := o.proxies() // Validate has read them
 	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log, now: o.now, bodyTime: cmp.Or(o.bodyTime, bodyTime),
-		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(sessionTime, o.IdleTime), attempts: newAttempts()}
+		proxies: proxies, sessions: newSessions(sessionTime, o.IdleTime), attempts: newAttempts()}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -112,7 +112,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if s.starter == "" {
 		s.starter = "the local user"
 	}
-	if err := s.users.load(); err != nil {
+	var err error
+	if s.users, err = openUsers(o.Users, s.log); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if s.users.shared() {
@@ -129,8 +130,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.crowd = newCrowd(l, s.isProxy)
 	l = s.crowd
 	if o.TLSCert != "" {
-		cert, err := livefile.OpenCertificate("ORDERPOST_CONSOLE_TLS_CERT_FILE", o.TLSCert, o.TLSKey,
-			func(wrong error) { s.log.Warn().Err(wrong).Msg("the console's certificate") })
+		cert, err := livefile.OpenCertificate("ORDERPOST_CONSOLE_TLS_CERT_FILE", o.TLSCert, o.TLSKey, s.log)
 		if err != nil {
 			_ = l.Close()
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)

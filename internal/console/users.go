@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/crypto/bcrypt"
 
-	"orderpost/internal/textfile"
+	"orderpost/internal/livefile"
 )
 
 // bcryptCost makes one check of a password take about 200 ms.
@@ -83,78 +82,40 @@ func readUsers(text []byte) (map[string]user, error) {
 	if err := lines.Err(); err != nil {
 		errs = append(errs, err)
 	}
+	if len(users) == 0 && len(errs) == 0 {
+		errs = append(errs, errors.New("it names nobody"))
+	}
 	return users, errors.Join(errs...)
 }
 
-// userFile is a file of users that is read again when it changes.
+// userFile is a file of users that is read again when it changes; nil = there is none.
 type userFile struct {
 	path string
-
-	mu    sync.Mutex
-	seen  time.Time
-	size  int64
-	users map[string]user
+	*livefile.Live[map[string]user]
 }
 
-// load reads the file if it changed. After an error the users stay who they were,
-// so a file that is being edited locks nobody out.
-func (f *userFile) load() error {
-	if f.path == "" {
-		return nil
+// openUsers reads a file of users. A file that is wrong later locks nobody out.
+func openUsers(path string, log zerolog.Logger) (*userFile, error) {
+	if path == "" {
+		return nil, nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %w", err)
-	}
-	if err := writable(f.path, info); err != nil {
-		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %w", err)
-	}
-	if f.users != nil && info.ModTime().Equal(f.seen) && info.Size() == f.size {
-		return nil
-	}
-	text, err := textfile.Read(f.path)
-	if err != nil {
-		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %w", err)
-	}
-	users, err := readUsers(text)
-	if err == nil && len(users) == 0 {
-		err = errors.New("it names nobody")
-	}
-	if err != nil {
-		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %s: %w", f.path, err)
-	}
-	f.users, f.seen, f.size = users, info.ModTime(), info.Size()
-	return nil
-}
-
-// writable returns an error if anybody on the machine can change the file, or put another
-// one in its place: they could let themselves in as an operator.
-func writable(path string, info os.FileInfo) error {
-	if runtime.GOOS == "windows" { // the mode says nothing there
-		return nil
-	}
-	if mode := info.Mode(); mode.Perm()&0o002 != 0 {
-		return fmt.Errorf("anybody on this machine may write %s (mode %04o) and let themselves in; run chmod o-w %s", path, mode.Perm(), path)
-	}
-	folder := filepath.Dir(path)
-	if in, err := os.Stat(folder); err == nil && in.Mode().Perm()&0o002 != 0 && in.Mode()&os.ModeSticky == 0 {
-		return fmt.Errorf("anybody on this machine may replace %s, because its folder is open to all (mode %04o); run chmod o-w %s", path, in.Mode().Perm(), folder)
-	}
-	return nil
+	live, err := livefile.OpenLive(livefile.Options{Setting: "ORDERPOST_CONSOLE_USERS", Path: path, Guard: true, Log: log}, readUsers)
+	return &userFile{path, live}, err
 }
 
 // shared reports whether the file's group may write it.
 func (f *userFile) shared() bool {
+	if f == nil {
+		return false
+	}
 	info, err := os.Stat(f.path)
-	return f.path != "" && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o020 != 0
+	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o020 != 0
 }
 
-func (f *userFile) find(name string) (user, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	u, found := f.users[name]
+func (f *userFile) find(name string) (u user, found bool) {
+	if f != nil {
+		u, found = f.Get()[name]
+	}
 	return u, found
 }
 

@@ -8,18 +8,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/door"
+	"orderpost/internal/livefile"
 	"orderpost/internal/order"
 	"orderpost/internal/textfile"
 )
@@ -221,41 +218,36 @@ func localClient() *client {
 		limits: newLimits(Entry{InFlight: 1024, Waiting: 20_000})}
 }
 
-// lookEvery is how often the file of clients is looked at, at most.
-const lookEvery = time.Second
-
-// clients finds the client of a token. The file is read again when it changes. After an
-// error, the clients stay who they were: a file that is being edited locks nobody out.
+// clients finds the client of a token or a certificate in a file that is read again when it changes.
 type clients struct {
-	path string
-	log  zerolog.Logger
+	*livefile.Live[*known]
+	limits map[string]*limits // by name: they outlive a change of the file
+}
 
-	mu      sync.RWMutex
+// known are the clients in one content of the file.
+type known struct {
 	byToken map[string]*client
 	// byCertificate has the names of certificates as an entry has them.
 	byCertificate map[string]*client
-	limits        map[string]*limits // by name: they outlive a change of the file
-	looked        time.Time
-	modified      time.Time
-	size          int64
-	wrong         string // the error of the last look, so that it is logged once
+}
+
+// openClients reads a file of clients. A file that is wrong later locks nobody out.
+func openClients(path string, log zerolog.Logger) (c *clients, err error) {
+	c = &clients{}
+	c.Live, err = livefile.OpenLive(livefile.Options{Setting: "ORDERPOST_GATEWAY_CLIENTS", Path: path, Guard: true, Log: log}, c.take)
+	return c, err
 }
 
 // find returns the client of a token; nil = nobody's.
 func (c *clients) find(token string) *client {
-	c.look()
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.byToken[hashPrefix+hex.EncodeToString(hashed(token))]
+	return c.Get().byToken[hashPrefix+hex.EncodeToString(hashed(token))]
 }
 
 // findCertified returns the client of a certificate; nil = nobody's, or more than one's.
 func (c *clients) findCertified(cert *x509.Certificate) (found *client) {
-	c.look()
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	byCertificate := c.Get().byCertificate
 	for _, name := range namesOf(cert) {
-		one := c.byCertificate[name]
+		one := byCertificate[name]
 		if one != nil && found != nil && one.name != found.name {
 			return nil
 		}
@@ -266,10 +258,8 @@ func (c *clients) findCertified(cert *x509.Certificate) (found *client) {
 
 // again returns the client that a token or certificate is known by now; nil = nobody's any more.
 func (c *clients) again(was *client) *client {
-	c.look()
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return cmp.Or(c.byToken[was.by], c.byCertificate[was.by])
+	now := c.Get()
+	return cmp.Or(now.byToken[was.by], now.byCertificate[was.by])
 }
 
 // certificateName begins a name in Entry.Certificates.
@@ -291,61 +281,13 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
-// look reads the file again if it changed, once a second at most.
-func (c *clients) look() {
-	c.mu.RLock()
-	fresh := time.Since(c.looked) < lookEvery
-	c.mu.RUnlock()
-	if fresh {
-		return
-	}
-	err := c.load()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	wrong := ""
-	if err != nil {
-		wrong = err.Error()
-	}
-	if wrong != c.wrong {
-		if c.wrong = wrong; err != nil {
-			c.log.Error().Err(err).Msg("the file of clients cannot be used; those known before stay")
-		} else {
-			c.log.Info().Str("file", c.path).Msg("the file of clients can be used again")
-		}
-	}
-}
-
-// load reads the file if it changed.
-func (c *clients) load() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.looked = time.Now()
-	info, err := os.Stat(c.path)
-	if err == nil {
-		err = private(c.path, info)
-	}
-	if err != nil {
-		return fmt.Errorf("ORDERPOST_GATEWAY_CLIENTS: %w", err)
-	}
-	if c.byToken != nil && info.ModTime().Equal(c.modified) && info.Size() == c.size {
-		return nil
-	}
-	text, err := textfile.Read(c.path)
-	if err != nil {
-		return fmt.Errorf("ORDERPOST_GATEWAY_CLIENTS: %w", err)
-	}
+// take replaces the clients. What a client has under way counts against its
+// new limits, and goes on if the client may still do it (recheck).
+func (c *clients) take(text []byte) (*known, error) {
 	entries, err := readEntries(text)
 	if err != nil {
-		return fmt.Errorf("ORDERPOST_GATEWAY_CLIENTS: %s: %w", c.path, err)
+		return nil, err
 	}
-	c.take(entries)
-	c.modified, c.size = info.ModTime(), info.Size()
-	return nil
-}
-
-// take replaces the clients. What a client has under way counts against its
-// new limits, and goes on if the client may still do it (recheck). The caller holds mu.
-func (c *clients) take(entries []Entry) {
 	byToken, byCertificate, kept := make(map[string]*client), make(map[string]*client), make(map[string]*limits)
 	for _, e := range entries {
 		l := c.limits[e.Name]
@@ -355,24 +297,16 @@ func (c *clients) take(entries []Entry) {
 			l.set(e)
 		}
 		kept[e.Name] = l
-		known := func(by string) *client {
+		one := func(by string) *client {
 			return &client{name: e.Name, by: by, scopes: e.Scopes, maxBody: cmp.Or(e.MaxBody, order.MaxBody), limits: l}
 		}
 		for _, t := range e.Tokens {
-			byToken[t] = known(t)
+			byToken[t] = one(t)
 		}
 		for _, name := range e.Certificates {
-			byCertificate[name] = known(name)
+			byCertificate[name] = one(name)
 		}
 	}
-	c.byToken, c.byCertificate, c.limits = byToken, byCertificate, kept
-}
-
-// private returns an error if anybody on the machine can change the file: they could let
-// themselves in.
-func private(path string, info os.FileInfo) error {
-	if mode := info.Mode(); runtime.GOOS != "windows" && mode.Perm()&0o002 != 0 {
-		return fmt.Errorf("anybody on this machine may write %s (mode %04o) and let themselves in; run chmod o-w %s", path, mode.Perm(), path)
-	}
-	return nil
+	c.limits = kept
+	return &known{byToken, byCertificate}, nil
 }

@@ -51,7 +51,6 @@ func (s *Server) recheckAll(every time.Duration) {
 		case <-s.drain.Done():
 			return
 		case <-ticker.C:
-			s.clients.look()
 			s.underWay.recheck()
 		}
 	}

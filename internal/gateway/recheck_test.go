@@ -54,10 +54,7 @@ func (r *revocable) change(scopes ...Scope) {
 	}
 	writeClients(r.t, r.path, clients)
 	require.Eventually(r.t, func() bool {
-		r.clients.look()
-		r.clients.mu.RLock()
-		defer r.clients.mu.RUnlock()
-		c := r.clients.byToken[fmt.Sprintf("sha256-%x", hashed("token-shop"))]
+		c := r.clients.find("token-shop")
 		return c == nil && len(scopes) == 0 || c != nil && len(c.scopes) == len(scopes)
 	}, patience, 5*time.Millisecond)
 }

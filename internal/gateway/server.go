@@ -119,7 +119,7 @@ type Server struct {
 var ErrConfig = errors.New("configuration")
 
 // Listen opens the door. The error wraps ErrConfig if a changed setting can fix it.
-func Listen(ctx context.Context, o Options) (*Server, error) {
+func Listen(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -128,7 +128,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if s.trace != nil {
 		s.streamOf = o.Queue.StreamOf
 	}
-	if err := s.know(o.Config); err != nil {
+	if o.Clients == "" {
+		s.local = localClient()
+	} else if s.clients, err = openClients(o.Clients, s.log); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	l, err := s.listen(ctx, o)
@@ -151,19 +153,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// know reads the file of clients.
-func (s *Server) know(cfg Config) error {
-	if cfg.Clients == "" {
-		s.local = localClient()
-		return nil
-	}
-	s.clients = &clients{path: cfg.Clients, log: s.log}
-	return s.clients.load()
-}
-
 // listen opens the address, with TLS if there is a certificate.
 func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
-	conf, err := o.tls(func(wrong error) { s.log.Warn().Err(wrong).Msg("the HTTP door's certificate") })
+	conf, _, err := o.tls(s.log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -190,28 +182,34 @@ func (c Config) CheckFiles() error {
 	if !c.Enabled() || c.Validate() != nil {
 		return nil
 	}
-	wrong := (&Server{log: zerolog.Nop()}).know(c)
-	_, err := c.tls(func(invalid error) { wrong = errors.Join(wrong, invalid) })
-	return errors.Join(wrong, err)
+	var wrong, invalid error
+	if c.Clients != "" {
+		_, wrong = openClients(c.Clients, zerolog.Nop())
+	}
+	_, cert, err := c.tls(zerolog.Nop())
+	if cert != nil {
+		invalid = cert.Invalid()
+	}
+	return errors.Join(wrong, invalid, err)
 }
 
-// tls returns how the door ends TLS; nil = it does not. report is told of a certificate that
-// clients will refuse.
-func (c Config) tls(report func(error)) (*tls.Config, error) {
+// tls returns how the door ends TLS, and its certificate; nil = it does not. log hears of a
+// certificate that clients will refuse.
+func (c Config) tls(log zerolog.Logger) (*tls.Config, *livefile.Certificate, error) {
 	if c.TLSCert == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	cert, err := livefile.OpenCertificate("ORDERPOST_GATEWAY_TLS_CERT_FILE", c.TLSCert, c.TLSKey, report)
+	cert, err := livefile.OpenCertificate("ORDERPOST_GATEWAY_TLS_CERT_FILE", c.TLSCert, c.TLSKey, log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	conf := &tls.Config{GetCertificate: cert.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if c.TLSClientCA == "" {
-		return conf, nil
+		return conf, cert, nil
 	}
-	authorities, err := livefile.OpenAuthorities("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE", c.TLSClientCA, report)
+	authorities, err := livefile.OpenAuthorities("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE", c.TLSClientCA, log)
 	if err != nil {
-		return nil, err
+		return nil, cert, err
 	}
 	conf.ClientAuth = tls.VerifyClientCertIfGiven
 	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -219,7 +217,7 @@ func (c Config) tls(report func(error)) (*tls.Config, error) {
 		now.ClientCAs = authorities.Get()
 		return now, nil
 	}
-	return conf, nil
+	return conf, cert, nil
 }
 
 // openFiles opens the folder of imports. Without it the door does everything else.

@@ -3,10 +3,14 @@ package livefile
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"orderpost/internal/textfile"
 )
@@ -26,15 +30,15 @@ type Certificate struct {
 	teller teller
 }
 
-// OpenCertificate reads the files. Errors begin with setting, the name of the certificate's. report
-// is told once of files that changed and cannot be read, after which the last good certificate is
+// OpenCertificate reads the files. Errors begin with setting, the name of the certificate's. log
+// hears once of files that changed and cannot be read, after which the last good certificate is
 // shown on, and of a certificate that is not valid now.
-func OpenCertificate(setting, certFile, keyFile string, report func(error)) (*Certificate, error) {
-	c := &Certificate{setting: setting, certFile: certFile, keyFile: keyFile, teller: teller{report: report}}
+func OpenCertificate(setting, certFile, keyFile string, log zerolog.Logger) (*Certificate, error) {
+	c := &Certificate{setting: setting, certFile: certFile, keyFile: keyFile, teller: teller{log: log.With().Str("setting", setting).Logger()}}
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	c.teller.say(c.invalid())
+	c.teller.say(c.Invalid())
 	return c, nil
 }
 
@@ -46,14 +50,14 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if err := c.read(); err != nil {
 			c.teller.say(fmt.Errorf("%w; the last good certificate is shown on", err))
 		} else {
-			c.teller.say(c.invalid())
+			c.teller.say(c.Invalid())
 		}
 	}
 	return c.pair, nil
 }
 
-// invalid returns why clients refuse the certificate at this time, or nil.
-func (c *Certificate) invalid() error {
+// Invalid returns why clients refuse the certificate at this time, or nil.
+func (c *Certificate) Invalid() error {
 	now, leaf := time.Now(), c.pair.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
@@ -87,4 +91,16 @@ func (c *Certificate) read() error {
 	}
 	c.text, c.pair = text, &pair
 	return nil
+}
+
+// OpenAuthorities reads the certificates in a PEM file by which a server knows its clients', so that
+// an authority may be added or taken away without a restart.
+func OpenAuthorities(setting, path string, log zerolog.Logger) (*Live[*x509.CertPool], error) {
+	return OpenLive(Options{Setting: setting, Path: path, Log: log}, func(text []byte) (*x509.CertPool, error) {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, errors.New("there is no certificate in PEM")
+		}
+		return pool, nil
+	})
 }

@@ -5,9 +5,11 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/authority"
@@ -33,9 +35,13 @@ func renew(t *testing.T, serial int64, begins, ends time.Time, certFile, keyFile
 func TestARenewedCertificateIsShown(t *testing.T) {
 	certFile, keyFile := filepath.Join(t.TempDir(), "tls.crt"), filepath.Join(t.TempDir(), "tls.key")
 	now := time.Now()
-	var told []string
-	open := func() (*Certificate, error) {
-		return OpenCertificate("SETTING", certFile, keyFile, func(err error) { told = append(told, err.Error()) })
+	var log strings.Builder
+	open := func() (*Certificate, error) { return OpenCertificate("SETTING", certFile, keyFile, zerolog.New(&log)) }
+	told := func(lines int, last string) {
+		t.Helper()
+		all := strings.SplitAfter(log.String(), "\n")
+		require.Len(t, all, lines+1, log.String())
+		require.Contains(t, all[lines-1], last)
 	}
 	_, err := open()
 	require.ErrorContains(t, err, "SETTING: open "+certFile)
@@ -53,32 +59,27 @@ func TestARenewedCertificateIsShown(t *testing.T) {
 		}
 	}
 	shows(1)
-	require.Empty(t, told)
+	require.Empty(t, log.String())
 
 	renew(t, 2, now.Add(-time.Hour), now.Add(time.Hour), certFile, "") // its key is still to come
 	shows(1)
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], "private key does not match public key; the last good certificate is shown on")
+	told(1, "private key does not match public key; the last good certificate is shown on")
 
 	require.NoError(t, os.Remove(keyFile))
 	shows(1)
-	require.Len(t, told, 2)
-	require.Contains(t, told[1], "SETTING: its key: open ")
+	told(2, "SETTING: its key: open ")
 
 	renew(t, 3, now.Add(-time.Hour), now.Add(time.Hour), certFile, keyFile)
 	shows(3)
-	require.Len(t, told, 2)
+	told(3, "a file of settings is right again")
 
 	renew(t, 4, now.Add(-2*time.Hour), now.Add(-time.Hour), certFile, keyFile)
 	shows(4)
-	require.Len(t, told, 3)
-	require.Contains(t, told[2], "SETTING: "+certFile+" expired on ")
+	told(4, "SETTING: "+certFile+" expired on ")
 
 	renew(t, 5, now.Add(time.Hour), now.Add(2*time.Hour), certFile, keyFile)
 	c, err = open()
 	require.NoError(t, err, "this machine's clock may be wrong")
-	require.Len(t, told, 4)
-	require.Contains(t, told[3], "is not valid before ")
 	shows(5)
-	require.Len(t, told, 4)
+	told(5, "is not valid before ")
 }
