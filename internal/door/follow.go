@@ -181,16 +181,10 @@ func (f *follower) pause(ctx context.Context) bool {
 type waiter struct {
 	token string
 	news  chan *entry // the newest; nil = look again
-	// changed is called instead of using news; nil = it is not.
-	changed func()
 }
 
 // tell replaces what the waiter was told before.
 func (w *waiter) tell(e *entry) {
-	if w.changed != nil {
-		go w.changed()
-		return
-	}
 	select {
 	case <-w.news:
 	default:

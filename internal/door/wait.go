@@ -2,7 +2,6 @@ package door
 
 import (
 	"context"
-	"sync"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
@@ -27,21 +26,6 @@ func (d *Door) Wait(ctx context.Context, orderNo, id string) (Outcome, error) {
 		o, err = d.next(ctx, w, o, id)
 	}
 	return o, err
-}
-
-// Watch is Wait for thousands of waits: it holds no goroutine while nothing happens. It
-// calls changed, in a goroutine of its own, once after it began and each time when Outcome
-// may return something else, until stop is called or ctx ends. After that it may be called
-// once more.
-func (d *Door) Watch(ctx context.Context, orderNo string, changed func()) (stop func()) {
-	w := &waiter{token: settle.FileToken(order.Token(orderNo)), changed: changed}
-	ready := d.follow.await(w)
-	go func() {
-		if d.awaits(ctx, ready) == nil {
-			changed()
-		}
-	}()
-	return sync.OnceFunc(func() { d.follow.forget(w) })
 }
 
 // next waits for a record, and returns what became of the submission by then.

@@ -179,24 +179,3 @@ func TestATimeThatIsOver(t *testing.T) {
 	now.NotBefore = time.Now().Add(-time.Second)
 	r.submit(now, Stored) // a program may be a little late
 }
-
-// TestWatch calls at the beginning and for each record of the order, and not after its stop.
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.submit(one("A", "s1"), Stored)
-	changed := make(chan struct{}, 100)
-	stop := r.Watch(t.Context(), "A", func() { changed <- struct{}{} })
-	<-changed
-	r.answer(1, order.Accepted)
-	<-changed
-	o, err := r.Outcome(t.Context(), "A", "s1")
-	require.NoError(t, err)
-	require.Equal(t, order.OutcomeAccepted, o.Outcome)
-	stop()
-	stop()
-	r.follow.mu.Lock()
-	defer r.follow.mu.Unlock()
-	require.Zero(t, r.follow.users)
-	require.Empty(t, r.follow.waiters)
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -217,38 +216,39 @@ func TestAShortRefusedBodyKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// TestAPanic is the failure of one request: it is answered, logged, and ends nothing else.
-// An answer that has begun is cut off.
+// TestAPanic is the failure of one request: it is answered, logged, and ends nothing else. An answer
+// that has begun is cut off.
 func TestAPanic(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options, _ *queue.Config) { o.Door = new(panicking) })
+	r := newRig(t)
+	r.files = &panicking{r.files}
 	c := r.dial()
 	for range 2 {
-		a := c.send("GET /v1/orders?order_no=A HTTP/1.1\nHost: localhost\n\n").answer()
+		a := c.send("GET /v1/imports/fault HTTP/1.1\nHost: localhost\n\n").answer()
 		require.Equal(t, http.StatusInternalServerError, a.status, a.text)
 		require.Equal(t, "internal", a.problem(t).name())
 		require.NotContains(t, a.text, "a fault", "the client is told what is inside")
 	}
 	require.Contains(t, r.log.String(), "panic: a fault")
-	require.Contains(t, r.log.String(), "(*call).find", "the log says where")
-	_, err := r.try("GET", "/v1/outcomes", nil)
+	require.Contains(t, r.log.String(), "(*call).importState", "the log says where")
+	_, err := r.try("GET", "/v1/imports/1/results", nil)
 	require.ErrorContains(t, err, "EOF", "it looks whole")
-	require.NotContains(t, r.do("GET", "/v1/outcomes", "", "Accept", mediaEvents).text, "problem", "that one has begun")
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A")).status)
 }
 
-// panicking is the rig's door with a fault.
-type panicking struct{ Door }
+// panicking is the rig's folder with a fault.
+type panicking struct{ door.Files }
 
-func (p *panicking) over(d Door) { p.Door = d }
-
-func (panicking) Outcome(context.Context, string, string) (door.Outcome, error) { panic("a fault") }
-
-func (panicking) Outcomes(context.Context, uint64) iter.Seq2[door.Outcome, error] {
-	return func(yield func(door.Outcome, error) bool) {
-		yield(door.Outcome{OrderNo: "A", Position: 1}, nil)
+func (panicking) Look(id string) (door.Import, error) {
+	if id == "fault" {
 		panic("a fault")
 	}
+	return door.Import{ID: id, By: "client local"}, nil
+}
+
+func (panicking) Results(_ context.Context, _ string, w io.Writer) error {
+	_, _ = io.WriteString(w, "order_no,outcome\n")
+	panic("a fault")
 }
 
 // TestAGigabyteIsCutOff: a client that sends and sends is stopped at its limit.

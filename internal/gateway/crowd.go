@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// mostConns bounds the connections at once, unless fewer files can be open. Those beyond it are told
-// so, and beyond mostTold more they are closed at once.
+// mostConns bounds the connections at once, unless fewer files can be open. A wait over TLS takes some
+// 50 kB. Those beyond the bound are told so, and beyond mostTold more they are closed at once.
 const (
-	mostConns = 12_000
+	mostConns = 8_000
 	mostTold  = 500
 )
 

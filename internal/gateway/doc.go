@@ -11,8 +11,6 @@
 //	serve.go     what happens to every request: who asks, may it, has it room
 //	problem.go   every answer that is not 2xx (RFC 9457)
 //	failure.go   the problem that an error of the door is
-//	later.go     waits that last, without net/http
-//	memory.go    giving back what a crowd of new waits took
 //	submission.go the order in a request: headers, key, body
 //	submit.go    POST of one order
 //	stream.go    POST of many, one on each line

@@ -26,7 +26,7 @@ const (
 // outcomes answers with outcomes from a position on: as lines those that there are, or
 // the first ones that come within wait; as events without an end.
 func (c *call) outcomes() error {
-	ctx, cancel := context.WithTimeout(c.Context(), lookTimeout)
+	ctx, cancel := context.WithTimeout(c.Context(), c.s.lookTimeout)
 	defer cancel()
 	end, err := c.s.door.End(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *call) outcomes() error {
 		return p
 	}
 	if c.wantsEvents() {
-		return &later{more: func(c *call) error { return c.events(after) }, writes: true}
+		return c.events(after)
 	}
 	limit, p := c.number("limit", "1000", 1)
 	if p != nil {
@@ -101,7 +101,7 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 	ctx, quiet := context.WithCancel(c.Context())
 	defer quiet()
 	defer context.AfterFunc(c.s.drain, quiet)()
-	pause := time.AfterFunc(c.patience(over, after < end), quiet)
+	pause := time.AfterFunc(within(over, after < end), quiet)
 	defer pause.Stop()
 	n := uint64(0)
 	for o, err := range c.s.door.Outcomes(ctx, after) {
@@ -119,11 +119,11 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 		if f.at = o.Position; !c.client.sees(o) {
 			switch {
 			case f.at < end: // there are more: it ends only where nothing moves
-				pause.Reset(c.patience(over, true))
+				pause.Reset(within(over, true))
 			case n > 0:
 				quiet()
 			case before < end: // from here on it waits for the first one
-				pause.Reset(c.patience(over, false))
+				pause.Reset(within(over, false))
 			}
 			continue
 		}
@@ -139,9 +139,6 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 		p.cut = f.begun
 		return p
 	}
-	if at, left := f.at, time.Until(over); n == 0 && left > 0 && !c.parked && c.Context().Err() == nil && c.s.drain.Err() == nil {
-		return &later{more: func(c *call) error { return c.lines(at, end, limit, left) }}
-	}
 	if c.Context().Err() == nil {
 		_ = f.write(jsonLine(next{f.at}))
 		_ = f.flush()
@@ -149,13 +146,10 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 	return nil
 }
 
-// patience returns how long an answer of lines that is over at a time waits for the next
+// within returns how long an answer of lines that is over at a time waits for the next
 // outcome. more says that there is one already, which may be another client's.
-func (c *call) patience(over time.Time, more bool) time.Duration {
+func within(over time.Time, more bool) time.Duration {
 	left := max(time.Until(over), 0)
-	if !c.parked {
-		left = min(left, c.s.parkAfter)
-	}
 	if more {
 		left = max(left, firstLine)
 	}

@@ -2,19 +2,18 @@ package gateway
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/door"
 	"orderpost/internal/queue"
+	"orderpost/internal/testing/netcut"
 )
 
 // page is an answer of lines.
@@ -64,17 +63,17 @@ func TestLinesOfOutcomes(t *testing.T) {
 		all = append(all, p.got[0].OrderNo)
 	}
 	require.ElementsMatch(t, []string{"A", "B", "C"}, all)
-	require.Empty(t, outcomes(t, r.do("GET", fmt.Sprintf("/v1/outcomes?after=%d", p.next), "").text).got)
+	require.Equal(t, page{next: p.next}, outcomes(t, r.do("GET", "/v1/outcomes?after=end", "").text))
 
 	polled := make(chan answer, 1)
 	go func() {
-		a, err := r.try("GET", "/v1/outcomes?after=end&wait=1m", nil)
+		a, err := r.try("GET", fmt.Sprintf("/v1/outcomes?after=%d&wait=5m", p.next), nil)
 		if err != nil {
 			a.text = err.Error()
 		}
 		polled <- a
 	}()
-	require.Eventually(t, func() bool { return r.waits() == 1 }, patience, time.Millisecond) // it knows the end
+	require.Eventually(t, func() bool { return r.open("outcomes") == 1 }, patience, time.Millisecond)
 	r.bring("D")
 	got := outcomes(t, (<-polled).text).got
 	require.Len(t, got, 1)
@@ -189,49 +188,48 @@ func TestAFeedEndsWithItsToken(t *testing.T) {
 	require.NoError(t, shop.Err(), "the feed ended")
 }
 
-// TestOutcomesOfOthersArePassedOver to the end of what there is, however many there are: an
-// answer that ends before it looks like the end. What comes later ends no wait.
+// TestOutcomesOfOthersArePassedOver to the end of what there is, however long that takes: an
+// answer that ends before it looks like the end. Those that come later end no wait.
 func TestOutcomesOfOthersArePassedOver(t *testing.T) {
 	t.Parallel()
-	path := clientsFile(t, map[string][]Scope{"shop": {Read}, "rival": {Read}})
-	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients, o.Door = path, new(slowly) })
-	as := func(name, query string) page {
-		return outcomes(t, r.do("GET", "/v1/outcomes?after=0"+query, "", "Authorization", bearer(name)).text)
-	}
-	for _, query := range []string{"", "&wait=1ms", "&wait=1500ms"} {
-		p := as("shop", query)
-		require.Len(t, p.got, 1, query)
-		require.EqualValues(t, slowEnd, p.next, query)
-	}
-	require.EqualValues(t, slowEnd, as("rival", "").next, "it ends once it has passed over all")
-	require.GreaterOrEqual(t, as("rival", "&wait=4s").next, uint64(slowEnd+1), "it waits on behind them")
-}
-
-// slowly is the rig's door with outcomes that take longer than firstLine together. The last
-// one there is belongs to the client shop, and later ones to others.
-type slowly struct{ Door }
-
-const slowEnd = 5
-
-func (s *slowly) over(d Door) { s.Door = d }
-
-func (slowly) End(context.Context) (uint64, error) { return slowEnd, nil }
-
-func (slowly) Outcomes(ctx context.Context, after uint64) iter.Seq2[door.Outcome, error] {
-	return func(yield func(door.Outcome, error) bool) {
-		for at := after + 1; ; at++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(firstLine * 3 / 10):
-			}
-			o := door.Outcome{OrderNo: fmt.Sprint(at), Position: at, Source: "others"}
-			if at == slowEnd {
-				o.Source = "shop"
-			}
-			if !yield(o, nil) {
-				return
-			}
+	var slow atomic.Bool
+	reads := &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
+		if slow.Load() && subject == "$JS.API.DIRECT.GET.ORDERS_RESULTS" {
+			time.Sleep(firstLine * 7 / 10) // a page takes less than firstLine, and all of them more
 		}
+		return netcut.Pass
+	}}
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read}, "rival": {Read}, "desk": {Submit, ReadAll}})
+	r := newRigOver(t, reads, func(o *Options, _ *queue.Config) { o.Clients = path })
+	as := func(name, query string) answer {
+		return r.do("GET", "/v1/outcomes?"+query, "", "Authorization", bearer(name))
 	}
+	var lines strings.Builder
+	const others = 600 // several pages
+	for i := range others {
+		lines.WriteString(body(fmt.Sprint("F-", i)) + "\n")
+	}
+	require.Equal(t, http.StatusOK, r.do("POST", "/v1/orders", lines.String(), "Content-Type", mediaLines, "Authorization", bearer("desk")).status)
+	r.settle(others)
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("shop")).status)
+	r.settle(1)
+
+	slow.Store(true)
+	end := outcomes(t, as("shop", "after=0").text)
+	require.Len(t, end.got, 1)
+	require.GreaterOrEqual(t, end.next, uint64(others))
+	require.Equal(t, page{next: end.next}, outcomes(t, as("rival", "after=0").text), "it ends once it has passed over all")
+	require.Equal(t, end, outcomes(t, as("shop", "after=0&wait=1ms").text))
+	slow.Store(false)
+
+	waited := make(chan string, 1)
+	go func() { waited <- as("shop", fmt.Sprintf("after=%d&wait=5m", end.next)).text }()
+	require.Eventually(t, func() bool { return r.open("outcomes") == 1 }, patience, time.Millisecond)
+	for _, name := range []string{"desk", "shop"} {
+		require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("of-"+name), "Authorization", bearer(name)).status)
+		r.settle(1)
+	}
+	got := outcomes(t, <-waited).got
+	require.Len(t, got, 1)
+	require.Equal(t, "of-shop", got[0].OrderNo)
 }

@@ -26,12 +26,9 @@ func (c *call) order() error {
 		return err
 	}
 	if o.Pending && wait > 0 {
-		if o, err = c.await(o, min(wait, c.s.parkAfter)); err != nil {
+		if o, err = c.await(o, wait); err != nil {
 			return err
 		}
-	}
-	if left := wait - c.s.parkAfter; o.Pending && left > 0 && c.Context().Err() == nil && c.s.drain.Err() == nil {
-		return &later{poll: &poll{orderNo: o.OrderNo, id: o.ID, known: c.client.outcomeOf(o), wait: left}}
 	}
 	c.answer(http.StatusOK, c.client.outcomeOf(o))
 	return nil
@@ -94,7 +91,7 @@ func (c *call) find() (door.Outcome, error) {
 	if orderNo == "" {
 		return door.Outcome{}, problemOf(badRequest, "parameter order_no", "it is missing", "name the order: /v1/orders?order_no=A-1001")
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), lookTimeout)
+	ctx, cancel := context.WithTimeout(c.Context(), c.s.lookTimeout)
 	defer cancel()
 	p := noSuchOrder()
 	for _, id := range c.submissions() {

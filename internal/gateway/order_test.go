@@ -62,6 +62,23 @@ func TestAnOrderAndItsOutcome(t *testing.T) {
 	require.Equal(t, http.StatusOK, same.status, "it is known after its outcome, too")
 }
 
+// TestAClientThatLeaves its wait or its feed gives the slot back, long before the wait is over.
+func TestAClientThatLeaves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A")).status)
+	for request, route := range map[string]string{
+		"GET /v1/orders?order_no=A&wait=5m HTTP/1.1\nHost: localhost\n\n":           "order",
+		"GET /v1/outcomes?wait=5m HTTP/1.1\nHost: localhost\n\n":                    "outcomes",
+		"GET /v1/outcomes HTTP/1.1\nHost: localhost\nAccept: text/event-stream\n\n": "outcomes",
+	} {
+		c := r.dial().send("%s", strings.ReplaceAll(request, "\n", "\r\n"))
+		require.Eventually(t, func() bool { return r.open(route) == 1 }, patience, time.Millisecond, request)
+		require.NoError(t, c.Close())
+		require.Eventually(t, func() bool { return r.open(route) == 0 }, patience, time.Millisecond, request)
+	}
+}
+
 // TestTheLocationOfEveryOrderNumber: the door finds the order there, also behind a proxy that
 // decodes and shortens paths, for every order_no that it takes.
 func TestTheLocationOfEveryOrderNumber(t *testing.T) {

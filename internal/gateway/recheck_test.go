@@ -23,11 +23,11 @@ type revocable struct {
 	path string
 }
 
-func newRevocable(t *testing.T, parkAfter, recheckEvery time.Duration) *revocable {
+func newRevocable(t *testing.T, recheckEvery time.Duration) *revocable {
 	t.Helper()
 	path := clientsFile(t, map[string][]Scope{"shop": {Submit, ReadAll, Cancel}, "desk": {Submit, ReadAll}})
 	r := &revocable{path: path, rig: newRig(t, func(o *Options, _ *queue.Config) {
-		o.Clients, o.parkAfter, o.recheckEvery = path, parkAfter, recheckEvery
+		o.Clients, o.recheckEvery = path, recheckEvery
 	})}
 	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("desk")).status)
 	return r
@@ -63,22 +63,14 @@ func (r *revocable) change(scopes ...Scope) {
 // neither because it comes then, nor because nothing comes.
 func TestWaitsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		parkAfter, recheckEvery time.Duration
-		settles                 bool
-	}{
-		"parked, the outcome comes": {time.Millisecond, time.Hour, true},
-		"the outcome comes":         {time.Minute, time.Hour, true},
-		"parked, nothing comes":     {time.Millisecond, 10 * time.Millisecond, false},
-		"nothing comes":             {time.Minute, 10 * time.Millisecond, false},
-	} {
+	for name, recheckEvery := range map[string]time.Duration{"the outcome comes": time.Hour, "nothing comes": 10 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRevocable(t, c.parkAfter, c.recheckEvery)
+			r := newRevocable(t, recheckEvery)
 			waits := []*raw{r.as("order", "GET /v1/orders?order_no=A&wait=5m", "", ""), r.as("outcomes", "GET /v1/outcomes?after=0&wait=5m", "", "")}
 			feed := r.as("outcomes", "GET /v1/outcomes?after=0", "Accept: text/event-stream\n", "")
 			r.change()
-			if c.settles {
+			if recheckEvery == time.Hour {
 				r.settle(1)
 			}
 			for _, w := range waits {
@@ -98,7 +90,7 @@ func TestUploadsEndWithTheirToken(t *testing.T) {
 	for name, recheckEvery := range map[string]time.Duration{"more comes": time.Hour, "nothing comes": 10 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRevocable(t, 0, recheckEvery)
+			r := newRevocable(t, recheckEvery)
 			more := recheckEvery == time.Hour
 			const line = `{"order_no":"L-%d","timeout":30}` + "\n"
 			whole := body("B")
@@ -143,7 +135,7 @@ func TestResultsEndWithTheirToken(t *testing.T) {
 	for name, recheckEvery := range map[string]time.Duration{"more comes": time.Hour, "nothing comes": 10 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRevocable(t, 0, recheckEvery)
+			r := newRevocable(t, recheckEvery)
 			held := &heldResults{Files: r.files, first: make(chan struct{}), more: make(chan struct{})}
 			r.files = held
 			where := r.bringFile(file("F", 3), "?direct", "Authorization", bearer("shop"))
@@ -197,7 +189,7 @@ func TestWaitsAndScopes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRevocable(t, time.Millisecond, 10*time.Millisecond)
+			r := newRevocable(t, 10*time.Millisecond)
 			wait := r.as("order", "GET /v1/orders?order_no=A&wait=5m", "", "")
 			r.change(c.now...)
 			r.settle(1)

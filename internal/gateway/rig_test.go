@@ -67,12 +67,7 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 	q := queuetest.Connect(t, cfg, opts...)
 	d := door.New(q, o.Schema)
 	t.Cleanup(d.Close)
-	o.Unusable, o.Queue, o.DataDir = q.Conn.Unusable, q, r.broker.Dir
-	if f, ok := o.Door.(interface{ over(Door) }); ok {
-		f.over(d)
-	} else {
-		o.Door = d
-	}
+	o.Door, o.Unusable, o.Queue, o.DataDir = d, q.Conn.Unusable, q, r.broker.Dir
 	s, err := Listen(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
@@ -202,11 +197,4 @@ func (r *rig) open(route string) float64 {
 		}
 	}
 	return 0
-}
-
-// waits returns how many requests went on without net/http so far. Those know where they began.
-func (r *rig) waits() int {
-	r.crowds.mu.Lock()
-	defer r.crowds.mu.Unlock()
-	return r.crowds.waits
 }

@@ -43,9 +43,8 @@ type call struct {
 	// certified is when the certificate ends that the client came with; zero = it came with a token.
 	certified time.Time
 	s         *Server
-	query     url.Values      // the parameters; a parked call has none
+	query     url.Values
 	read      bool            // the body was read to its end
-	parked    bool            // net/http does not serve it any more
 	within    context.Context // has the span of a request that brings orders; nil = no traces
 	release   func()
 }
@@ -165,19 +164,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	if p := c.revoked(); p != nil && errors.Is(err, context.Canceled) { // that is what ended it
 		err = p
 	}
-	if l, waits := errors.AsType[*later](err); waits {
-		if c.park(rt, l, began) {
-			return
-		}
-		c.parked = true // as far as it goes
-		err = c.safely(func() error { return l.serve(c) })
-	}
-	c.end(rt, seen, began, err)
-}
-
-// end answers a request that failed, and counts it.
-func (c *call) end(rt route, seen *answered, began time.Time, err error) {
-	c.s.underWay.remove(c)
+	s.underWay.remove(c)
 	c.release()
 	var p *problem
 	if err != nil && !errors.As(err, &p) {
@@ -186,8 +173,8 @@ func (c *call) end(rt route, seen *answered, began time.Time, err error) {
 	if p != nil {
 		c.fail(rt, p, seen.status == 0)
 	}
-	c.s.metrics.Requested(rt.name, seen.status, time.Since(began))
-	if _, bare := seen.ResponseWriter.(*bare); !bare && p != nil && p.cut && seen.status != p.Status {
+	s.metrics.Requested(rt.name, seen.status, time.Since(began))
+	if p != nil && p.cut && seen.status != p.Status {
 		panic(http.ErrAbortHandler) // an answer that breaks off must not look whole
 	}
 	c.rest()

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"iter"
 	"log"
 	"net"
 	"net/http"
@@ -43,22 +42,10 @@ const (
 	lookTimeout  = 10 * time.Second
 )
 
-// Door is what the gateway needs of *door.Door.
-type Door interface {
-	Submit(ctx context.Context, o door.Order) (door.Receipt, error)
-	SubmitAll(ctx context.Context, orders iter.Seq[door.Order]) iter.Seq2[door.Receipt, error]
-	Outcome(ctx context.Context, orderNo, id string) (door.Outcome, error)
-	Wait(ctx context.Context, orderNo, id string) (door.Outcome, error)
-	Watch(ctx context.Context, orderNo string, changed func()) (stop func())
-	Outcomes(ctx context.Context, after uint64) iter.Seq2[door.Outcome, error]
-	End(ctx context.Context) (uint64, error)
-	Cancel(ctx context.Context, orderNo, id, by string) (door.Outcome, error)
-}
-
 // Options are what a gateway needs. Door, Unusable and Metrics are required.
 type Options struct {
 	Config
-	Door Door
+	Door *door.Door
 	// Unusable says for /readyz why the broker cannot be used; "" = it can.
 	Unusable func() string
 	Metrics  *ops.Gateway
@@ -79,14 +66,14 @@ type Options struct {
 	bodyTimeout  time.Duration // 0 = bodyTimeout
 	writeTimeout time.Duration // 0 = writeTimeout
 	storeTimeout time.Duration // 0 = storeTimeout
-	parkAfter    time.Duration // 0 = parkAfter
+	lookTimeout  time.Duration // 0 = lookTimeout
 	recheckEvery time.Duration // 0 = recheckEvery
 	beatEvery    time.Duration // 0 = beatEvery
 }
 
 // Server is the HTTP door. The caller must call Stop.
 type Server struct {
-	door     Door
+	door     *door.Door
 	clients  *clients // nil = every program of this machine is local
 	local    *client
 	unusable func() string
@@ -95,20 +82,17 @@ type Server struct {
 	trace    trace.Tracer
 	streamOf func(waits bool) string // for traces
 
-	bodyTimeout, writeTimeout, storeTimeout, parkAfter, beatEvery, drainTimeout time.Duration
+	bodyTimeout, writeTimeout, storeTimeout, lookTimeout, beatEvery, drainTimeout time.Duration
 
 	// files is nil if the door takes none; noFiles says why.
 	files   door.Files
 	noFiles string
 
-	crowd *crowd
-	url   string
-	http  *http.Server
-	done  chan struct{}
-	// parked are the waits and feeds that net/http does not serve any more.
-	parked   sync.WaitGroup
+	crowd    *crowd
+	url      string
+	http     *http.Server
+	done     chan struct{}
 	underWay underWay
-	crowds   crowds
 	// drain ends when Stop is called: waits and feeds end with it.
 	drain     context.Context
 	stopWaits context.CancelFunc
@@ -124,7 +108,7 @@ func Listen(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s := &Server{door: o.Door, unusable: o.Unusable, metrics: o.Metrics, log: o.Log, trace: o.Trace, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
-		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), parkAfter: cmp.Or(o.parkAfter, parkAfter), beatEvery: cmp.Or(o.beatEvery, beatEvery)}
+		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), lookTimeout: cmp.Or(o.lookTimeout, lookTimeout), beatEvery: cmp.Or(o.beatEvery, beatEvery)}
 	if s.trace != nil {
 		s.streamOf = o.Queue.StreamOf
 	}
@@ -242,7 +226,6 @@ func (s *Server) Stop() {
 		if s.http.Shutdown(ctx) != nil {
 			_ = s.http.Close()
 		}
-		s.parked.Wait() // each write of theirs has its deadline
 		if s.files != nil {
 			s.files.Close()
 		}

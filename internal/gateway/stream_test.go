@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/testing/netcut"
 )
@@ -207,6 +208,23 @@ func TestAnUnconfirmedOrder(t *testing.T) {
 		return a.status == http.StatusOK
 	}, patience, 10*time.Millisecond)
 	require.Equal(t, 1, r.stored())
+}
+
+// TestABrokerThatDoesNotAnswer a look-up is told apart from one that is away.
+func TestABrokerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	var relay *patient.Relay
+	r := newRig(t, func(o *Options, cfg *queue.Config) {
+		relay = patient.NewRelay(t, strings.TrimPrefix(cfg.URL, "nats://"))
+		cfg.URL, o.lookTimeout = "nats://"+relay.Addr().String(), 100*time.Millisecond
+	})
+	relay.Swallow()
+	for _, method := range []string{"GET", "DELETE"} {
+		a := r.do(method, "/v1/orders?order_no=A", "")
+		require.Equal(t, http.StatusGatewayTimeout, a.status, a.text)
+		require.Equal(t, unansweredLook.name, a.problem(t).name())
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+	}
 }
 
 // TestTLS: the door ends it by itself, and takes no plain requests then.

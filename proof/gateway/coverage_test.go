@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
-
-	"orderpost/internal/door"
-	"orderpost/internal/gateway"
 )
 
 // beside lists the statuses of operations whose cause cannot be made from outside the
@@ -28,9 +24,17 @@ var beside = map[string]string{
 	"import 408":   "TestParametersOfAnImport",
 	"import 503":   "TestRefusalsAreHeard",
 
+	"submit 500":         "TestAPanic",
+	"cancel 500":         "TestAPanic",
+	"outcome 500":        "TestAPanic",
+	"outcomes 500":       "TestAPanic",
 	"import-state 500":   "TestAPanic",
 	"import-cancel 500":  "TestAPanic",
 	"import-results 500": "TestAPanic",
+
+	"submit 504":  "TestAnUnconfirmedOrder",
+	"outcome 504": "TestABrokerThatDoesNotAnswer",
+	"cancel 504":  "TestABrokerThatDoesNotAnswer",
 }
 
 // coverage collects the statuses that exchanges have had, by operation: "submit 201".
@@ -88,49 +92,4 @@ func testsBeside(t *testing.T) (names []string) {
 		}
 	}
 	return names
-}
-
-// faulty is a door that fails as a test says: fault returns the error of the next call, or
-// panics; nil = none.
-type faulty struct {
-	gateway.Door
-	mu    sync.Mutex
-	fault func() error
-}
-
-func (f *faulty) set(fault func() error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fault = fault
-}
-
-func (f *faulty) fails() error {
-	f.mu.Lock()
-	fault := f.fault
-	f.mu.Unlock()
-	if fault == nil {
-		return nil
-	}
-	return fault()
-}
-
-func (f *faulty) Submit(ctx context.Context, o door.Order) (door.Receipt, error) {
-	if err := f.fails(); err != nil {
-		return door.Receipt{}, err
-	}
-	return f.Door.Submit(ctx, o)
-}
-
-func (f *faulty) Outcome(ctx context.Context, orderNo, id string) (door.Outcome, error) {
-	if err := f.fails(); err != nil {
-		return door.Outcome{}, err
-	}
-	return f.Door.Outcome(ctx, orderNo, id)
-}
-
-func (f *faulty) End(ctx context.Context) (uint64, error) {
-	if err := f.fails(); err != nil {
-		return 0, err
-	}
-	return f.Door.End(ctx)
 }

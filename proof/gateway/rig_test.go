@@ -61,7 +61,6 @@ type rig struct {
 	log    bytes.Buffer
 	doc    *openapi3.T
 	router routers.Router
-	faulty *faulty   // the door behind door
 	seen   *coverage // nil = nobody collects
 }
 
@@ -86,8 +85,7 @@ func newRig(t testing.TB, change func(*gateway.Config, *queue.Config)) *rig {
 	q := open(false)
 	d := door.New(q, nil)
 	t.Cleanup(d.Close)
-	r.faulty = &faulty{Door: d}
-	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Door: r.faulty, Unusable: q.Conn.Unusable, DrainTimeout: time.Second,
+	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Door: d, Unusable: q.Conn.Unusable, DrainTimeout: time.Second,
 		Queue: q, DataDir: r.dir,
 		Metrics: ops.NewGateway(prometheus.NewRegistry(), gateway.MetricsOptions()), Log: zerolog.New(&r.log).Level(zerolog.DebugLevel)})
 	require.NoError(t, err)

@@ -3,12 +3,14 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/authority"
 	"orderpost/internal/fleet"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
@@ -38,10 +41,10 @@ func TestMain(m *testing.M) {
 // TestWaits runs the benchmark with few waits, so that it does not rot.
 func TestWaits(t *testing.T) { require.Positive(t, waits(t, 100)) }
 
-// BenchmarkWaits is the memory of a door with as many idle waits as -benchtime says, half of
-// them long polls, the other half feeds:
+// BenchmarkWaits is the memory of a door with as many idle waits over TLS as -benchtime says, half
+// of them long polls, the other half feeds:
 //
-//	go test ./internal/program/gateway -run '^$' -bench Waits -benchtime 10000x
+//	go test ./internal/program/gateway -run '^$' -bench Waits -benchtime 8000x
 func BenchmarkWaits(b *testing.B) {
 	if b.N == 1 {
 		return // the benchmark is tried with one wait first
@@ -60,14 +63,16 @@ func waits(t testing.TB, n int) float64 {
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
-	url, pid := startDoor(t, dir)
-	resp, err := http.Post(url+"/v1/orders", "application/json", strings.NewReader(`{"order_no":"A","timeout":30}`)) //nolint:noctx // the benchmark's own door
+	url, trusted, pid := startDoor(t, dir)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: trusted}}
+	t.Cleanup(client.CloseIdleConnections)
+	resp, err := client.Post(url+"/v1/orders", "application/json", strings.NewReader(`{"order_no":"A","timeout":30}`)) //nolint:noctx // the benchmark's own door
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusCreated, resp.StatusCode)
-	address := strings.TrimPrefix(url, "http://")
+	address := strings.TrimPrefix(url, "https://")
 	for i := range n {
-		c, err := net.Dial("tcp", address) //nolint:noctx // the benchmark's own door
+		c, err := tls.Dial("tcp", address, trusted) //nolint:noctx // the benchmark's own door
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		request := "GET /v1/orders?order_no=A&wait=10m HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -87,11 +92,24 @@ func waits(t testing.TB, n int) float64 {
 	return patient.Memory(t, pid, "VmRSS")
 }
 
-// startDoor starts a door on the broker of a data folder, and returns its address.
-func startDoor(t testing.TB, dir string) (url string, pid int) {
+// startDoor starts a door on the broker of a data folder, and returns its address, and what its
+// clients trust.
+func startDoor(t testing.TB, dir string) (url string, trusted *tls.Config, pid int) {
+	ca, err := authority.New("waits")
+	require.NoError(t, err)
+	pair, err := ca.Server()
+	require.NoError(t, err)
+	cert, key, err := authority.PEM(pair)
+	require.NoError(t, err)
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	require.NoError(t, os.WriteFile(certFile, cert, 0o600))
+	require.NoError(t, os.WriteFile(keyFile, key, 0o600))
+	trusted = &tls.Config{RootCAs: x509.NewCertPool()}
+	require.True(t, trusted.RootCAs.AppendCertsFromPEM(ca.PEM))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ORDERPOST_") }),
-		childMark+"=1", "ORDERPOST_DATA_DIR="+dir, "ORDERPOST_GATEWAY_LISTEN=127.0.0.1:0", "ORDERPOST_OPS_ADDR=", "ORDERPOST_LOG_FORMAT=json", "HOME="+dir)
+		childMark+"=1", "ORDERPOST_DATA_DIR="+dir, "ORDERPOST_GATEWAY_LISTEN=127.0.0.1:0",
+		"ORDERPOST_GATEWAY_TLS_CERT_FILE="+certFile, "ORDERPOST_GATEWAY_TLS_KEY_FILE="+keyFile, "ORDERPOST_OPS_ADDR=", "ORDERPOST_LOG_FORMAT=json", "HOME="+dir)
 	says, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -101,9 +119,9 @@ func startDoor(t testing.TB, dir string) (url string, pid int) {
 		var line struct{ URL string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.URL != "" {
 			go func() { _, _ = io.Copy(io.Discard, says) }()
-			return line.URL, cmd.Process.Pid
+			return line.URL, trusted, cmd.Process.Pid
 		}
 	}
 	t.Fatal("the door says no address")
-	return "", 0
+	return "", nil, 0
 }
