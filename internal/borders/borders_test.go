@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 }
 
 // programs that prove, by their packages.
-var proving = []string{"proof/bench", "proof/bench/contender", "proof/bench/syncs", "proof/chaos", "proof/gateway", "proof/powercut", "proof/simulate"}
+var proving = []string{"proof/bench", "proof/bench/contender", "proof/bench/syncs", "proof/chaos", "proof/gateway", "proof/overlay", "proof/powercut", "proof/simulate"}
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {

@@ -2,152 +2,171 @@ package queue
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// maxWriteBatch and maxWriteBytes bound one flush. Larger flushes gain little and
-// delay every write in them.
-const (
-	maxWriteBatch = 256
-	maxWriteBytes = 4 << 20
-)
+// outgoing is one message on its way to a stream, and JetStream's answer to it.
+type outgoing struct {
+	msg   *nats.Msg
+	alone bool // must not go into an atomic batch
 
-// write is one conditional write, from put to its answer.
-type write struct {
-	msg      *nats.Msg
-	replaces bool // its condition names a message
-	seq      uint64
-	err      error
-	done     chan struct{}
+	seq       uint64
+	duplicate bool
+	err       error
+	done      chan struct{} // closed with the answer; nil if only the sender waits for it
 }
 
-func (r *write) finish(seq uint64, err error) {
-	r.seq, r.err = seq, err
-	close(r.done)
+func (o *outgoing) finish(seq uint64, duplicate bool, err error) {
+	o.seq, o.duplicate, o.err = seq, duplicate, err
+	if o.done != nil {
+		close(o.done)
+	}
 }
 
-// acks publishes the writes of one flush and reads JetStream's answers. It
-// sends all writes before it waits for the first answer. jetstream's own
-// futures do the same with two channels, a timer and reflection for each
-// message, which showed in profiles at thousands of orders a second. One
-// goroutine uses it.
+// acks publishes messages and reads JetStream's answers. jetstream's own futures do the same
+// with two channels, a timer and reflection for each message, which showed in profiles at
+// thousands of orders a second. It is safe for concurrent use.
 type acks struct {
-	nc      *nats.Conn
-	link    *link
-	prefix  string // of the answers' subjects; the write's serial follows it
-	answers chan *nats.Msg
-	serial  uint64 // of the next write
-	timer   *time.Timer
-	waiting []*write // the writes of this flush; nil once answered
+	nc     *nats.Conn
+	link   *link
+	prefix string // of the answers' subjects; the numbers of the group and of the message follow it
+
+	mu   sync.Mutex
+	last uint64
+	open map[uint64]*group
 }
 
-// ready subscribes to the answers on the first call.
-func (a *acks) ready() error {
-	if a.answers != nil {
-		return nil
-	}
-	answers := make(chan *nats.Msg, 4*maxWriteBatch) // with room for late answers to a flush that was given up
-	inbox := a.nc.NewInbox()
-	if _, err := a.nc.ChanSubscribe(inbox+".*", answers); err != nil {
-		return err
-	}
-	a.prefix, a.answers, a.timer = inbox+".", answers, time.NewTimer(requestTimeout)
-	return nil
+// group is several messages that are sent without waiting in between.
+type group struct {
+	waiting  []*outgoing // nil once finished
+	left     int
+	answered int           // by JetStream
+	over     chan struct{} // closed when nothing is left
 }
 
-// flush finishes every write of batch: when JetStream answers it, when the
-// connection breaks, or after requestTimeout. It reports whether JetStream
-// answered all of them.
-func (a *acks) flush(batch []*write) (answered bool) {
+// start subscribes to the answers.
+func (a *acks) start(nc *nats.Conn, l *link) error {
+	inbox := nc.NewInbox()
+	a.nc, a.link, a.prefix, a.open = nc, l, inbox+".", make(map[uint64]*group)
+	_, err := nc.Subscribe(inbox+".*.*", a.receive)
+	return err
+}
+
+// send sends messages, each unless may returns an error, and finishes every one of them: when
+// JetStream answers it, or when the connection breaks, ctx ends, or wait is over. It reports
+// whether JetStream answered all of them.
+func (a *acks) send(ctx context.Context, out []*outgoing, wait time.Duration, may func() error) (answered bool) {
 	broken := a.link.disconnected()
-	if err := a.ready(); err != nil {
-		finishAll(batch, writeError(err))
+	g := &group{waiting: append([]*outgoing(nil), out...), left: len(out), over: make(chan struct{})}
+	id := a.begin(g)
+	for i, o := range out {
+		err := may()
+		if err == nil {
+			o.msg.Reply = a.prefix + strconv.FormatUint(id, 10) + "." + strconv.Itoa(i)
+			err = a.nc.PublishMsg(o.msg)
+		}
+		if err != nil {
+			a.mu.Lock()
+			g.finish(i, 0, false, err)
+			a.mu.Unlock()
+		}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-g.over:
+	case <-broken:
+		err = errLinkBroken
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = nats.ErrTimeout
+	}
+	return a.end(id, g, err)
+}
+
+func (a *acks) begin(g *group) (id uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last++
+	a.open[a.last] = g
+	return a.last
+}
+
+// end finishes what has no answer with err, and reports whether there was nothing of the kind.
+func (a *acks) end(id uint64, g *group, err error) (answered bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range g.waiting {
+		g.finish(i, 0, false, err)
+	}
+	delete(a.open, id)
+	return g.answered == len(g.waiting)
+}
+
+// finish finishes a message of the group, unless it is finished. acks.mu guards it.
+func (g *group) finish(i int, seq uint64, duplicate bool, err error) bool {
+	o := g.waiting[i]
+	if o == nil {
 		return false
 	}
-	a.timer.Reset(requestTimeout)
-	serial, open := a.serial, 0
-	a.serial += uint64(len(batch))
-	a.waiting = append(a.waiting[:0], batch...)
-	for i, req := range batch {
-		req.msg.Reply = a.prefix + strconv.FormatUint(serial+uint64(i), 10)
-		if err := a.nc.PublishMsg(req.msg); err != nil {
-			req.finish(0, writeError(err))
-			a.waiting[i] = nil
-			continue
-		}
-		open++
+	g.waiting[i] = nil
+	o.finish(seq, duplicate, err)
+	if g.left--; g.left == 0 {
+		close(g.over)
 	}
-	answered = open == len(batch)
-	for ; open > 0; open-- {
-		i, msg, err := a.next(serial, broken)
-		if err != nil {
-			finishAll(a.waiting, writeError(err))
-			return false
-		}
-		a.waiting[i].finish(readAck(msg))
-		a.waiting[i] = nil
-	}
-	return answered
+	return true
 }
 
-// next waits for an answer to one of the writes whose serials begin at first.
-func (a *acks) next(first uint64, broken <-chan struct{}) (i int, msg *nats.Msg, err error) {
-	for {
-		select {
-		case msg = <-a.answers:
-			serial, err := strconv.ParseUint(strings.TrimPrefix(msg.Subject, a.prefix), 10, 64)
-			i := serial - first
-			if err == nil && serial >= first && i < uint64(len(a.waiting)) && a.waiting[i] != nil {
-				return int(i), msg, nil
-			} // other answers belong to a flush that was given up
-		case <-broken:
-			return 0, nil, errLinkBroken
-		case <-a.timer.C:
-			return 0, nil, nats.ErrTimeout
-		}
+// receive handles an answer. One that comes late belongs to no group.
+func (a *acks) receive(msg *nats.Msg) {
+	first, second, _ := strings.Cut(strings.TrimPrefix(msg.Subject, a.prefix), ".")
+	id, _ := strconv.ParseUint(first, 10, 64)
+	i, errIndex := strconv.ParseUint(second, 10, 32)
+	seq, duplicate, err := readAck(msg)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.open[id]
+	if g != nil && errIndex == nil && i < uint64(len(g.waiting)) && g.finish(int(i), seq, duplicate, err) {
+		g.answered++
 	}
 }
 
-// finishAll finishes the writes of a batch that are not finished yet.
-func finishAll(batch []*write, err error) {
-	for _, req := range batch {
-		if req != nil {
-			req.finish(0, err)
-		}
-	}
-}
-
-// readAck reads JetStream's answer to one write: its sequence, or why it was
+// readAck reads JetStream's answer to one message: its sequence, or why it was
 // not stored.
-func readAck(msg *nats.Msg) (seq uint64, err error) {
+func readAck(msg *nats.Msg) (seq uint64, duplicate bool, err error) {
 	if seq, ok := plainAckOf(msg.Data); ok {
-		return seq, nil
+		return seq, false, nil
 	}
 	if msg.Header.Get("Status") == "503" {
-		return 0, writeError(jetstream.ErrNoStreamResponse)
+		return 0, false, jetstream.ErrNoStreamResponse
 	}
 	var answer struct {
-		Error  *jetstream.APIError `json:"error"`
-		Stream string              `json:"stream"`
-		Seq    uint64              `json:"seq"`
+		Error     *jetstream.APIError `json:"error"`
+		Stream    string              `json:"stream"`
+		Seq       uint64              `json:"seq"`
+		Duplicate bool                `json:"duplicate"`
 	}
 	err = json.Unmarshal(msg.Data, &answer)
 	switch {
 	case err != nil:
-		return 0, writeError(fmt.Errorf("acknowledgement is not valid JSON: %w", err))
+		return 0, false, fmt.Errorf("acknowledgement is not valid JSON: %w", err)
 	case answer.Error != nil:
-		return 0, writeError(answer.Error)
+		return 0, false, answer.Error
 	case answer.Stream == "" || answer.Seq == 0:
-		return 0, writeError(jetstream.ErrInvalidJSAck)
+		return 0, false, jetstream.ErrInvalidJSAck
 	default:
-		return answer.Seq, nil
+		return answer.Seq, answer.Duplicate, nil
 	}
 }
 

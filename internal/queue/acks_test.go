@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -33,12 +35,15 @@ func TestWhatJetStreamAnswersToAWrite(t *testing.T) {
 		{`+OK`, 0, errUnconfirmed},
 		{``, 0, errUnconfirmed},
 	} {
-		seq, err := readAck(&nats.Msg{Data: []byte(tt.data)})
+		seq, duplicate, err := readAck(&nats.Msg{Data: []byte(tt.data)})
+		if err != nil {
+			err = writeError(err)
+		}
 		require.ErrorIs(t, err, tt.err, tt.data)
+		require.Equal(t, strings.Contains(tt.data, "duplicate"), duplicate, tt.data)
 		require.Equal(t, tt.seq, seq, tt.data)
 	}
-	_, err := readAck(&nats.Msg{Header: nats.Header{"Status": {"503"}}})
-	require.ErrorIs(t, err, errUnconfirmed)
+	_, _, err := readAck(&nats.Msg{Header: nats.Header{"Status": {"503"}}})
 	require.ErrorIs(t, err, jetstream.ErrNoStreamResponse)
 }
 
@@ -59,32 +64,33 @@ func FuzzPlainAck(f *testing.F) {
 	})
 }
 
-// A late answer to a flush that was given up does not count for the next flush.
+// A late answer to messages that were given up does not count for the next ones.
 func TestALateAnswerIsNotTheNextWrites(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	a := &acks{nc: q.Conn.nc, link: &q.Conn.link}
+	a, all := &q.Conn.acks, func() error { return nil }
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
 	first := conditional(q, "L-1", 0)
-	a.flush([]*write{first})
-	require.NoError(t, first.err)
-	a.answers <- &nats.Msg{Subject: a.prefix + "0", Data: []byte(`{"stream":"S", "seq":77}`)}
-	a.answers <- &nats.Msg{Subject: a.prefix + "900", Data: []byte(`{"stream":"S", "seq":78}`)}
-	a.answers <- &nats.Msg{Subject: a.prefix + "x", Data: []byte(`{"stream":"S", "seq":79}`)}
-	var batch []*write
+	require.False(t, a.send(given, []*outgoing{first}, requestTimeout, all))
+	require.ErrorIs(t, first.err, context.Canceled)
+	for _, late := range []string{first.msg.Reply, a.prefix + "x.0", fmt.Sprintf("%s%d.900", a.prefix, a.last+1)} {
+		require.NoError(t, q.Conn.nc.Publish(late, []byte(`{"stream":"S", "seq":77}`)))
+	}
+	var batch []*outgoing
 	for i := range 20 {
 		batch = append(batch, conditional(q, "L-2-"+strconv.Itoa(i), 0))
 	}
-	a.flush(batch)
-	for i, req := range batch {
-		require.NoError(t, req.err)
-		require.EqualValues(t, i+2, req.seq)
+	require.True(t, a.send(t.Context(), batch, requestTimeout, all))
+	for i, out := range batch {
+		require.NoError(t, out.err)
+		require.EqualValues(t, i+2, out.seq)
 	}
 }
 
-func TestWritesThatNobodyTakesAreNotConfirmed(t *testing.T) {
+func TestMessagesThatNobodyTakesAreNotConfirmed(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	a := &acks{nc: q.Conn.nc, link: &q.Conn.link}
 	lost := conditional(q, "L-1", 0)
-	lost.msg.Subject = "nobody." + fmt.Sprint(q.Conn.n.results)
-	a.flush([]*write{lost})
-	require.ErrorIs(t, lost.err, errUnconfirmed)
+	lost.msg.Subject = "nobody." + q.Conn.n.results
+	writeTogether(t, q, []*outgoing{lost})
+	require.ErrorIs(t, lost.err, jetstream.ErrNoStreamResponse)
 }

@@ -38,8 +38,7 @@ func TestR4TheBrokerRefusesGiants(t *testing.T) {
 	var api *jetstream.APIError
 	require.ErrorAs(t, err, &api)
 	require.EqualValues(t, codeMessageTooLarge, api.ErrorCode)
-	_, err = publishAnswer("ORDERS", nil, err)
-	require.ErrorIs(t, err, settle.ErrTooLarge)
+	require.ErrorIs(t, q.Conn.published("", 0, false, err).Err, settle.ErrTooLarge)
 	_, err = q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
 	require.ErrorIs(t, err, settle.ErrTooLarge)
 	_, err = q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: largeBody("A-1"), Batch: strings.Repeat("b", 40<<10)})

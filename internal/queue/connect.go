@@ -30,6 +30,7 @@ type Conn struct {
 	nc   *nats.Conn
 	js   jetstream.JetStream
 	link link
+	acks acks
 	// worker is told of lost connections.
 	worker *settle.Worker
 	// reconnected is called after each reconnect; nil = by nobody.
@@ -66,8 +67,10 @@ func (cn *Conn) connect(ctx context.Context, extra []nats.Option) error {
 		return err
 	}
 	cn.nc = nc
-	cn.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
-	return err
+	if cn.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout)); err != nil {
+		return err
+	}
+	return cn.acks.start(nc, &cn.link)
 }
 
 // access returns the options by which a program gets in.

@@ -28,7 +28,8 @@
 //	singly.go    large streams with holes, which batched reads make slow
 //	stream.go, extent.go    many messages of one stream, for package books
 //	ends.go      whether a stream gave a sequence out again
-//	flushmode.go, acks.go, writer.go  conditional writes, flushed in batches
+//	acks.go, pipeline.go  messages are published, in atomic batches or singly
+//	writer.go    conditional writes, flushed together
 //
 // The key-value bucket that the programs share:
 //
@@ -57,8 +58,7 @@
 //	holder.go    whether the connection breaks with the server that has the streams
 //	queue.go     the Queue and its parts
 //	pulling.go, pull.go     intents for a worker
-//	publish.go, publishmsgs.go  many intents at once: a producer's, a feeder's
-//	publisher.go            many at once, of concurrent callers
+//	publish.go   many intents at once: a producer's, those of concurrent callers, a feeder's
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	journal.go   the journal, without which orders go on
 //	stats.go     failed writes

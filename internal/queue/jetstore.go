@@ -109,12 +109,11 @@ func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.
 	ctx, cancel := s.q.Conn.link.bound(ctx)
 	defer cancel()
 	ack, err := s.q.Conn.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
-	p, err := publishAnswer(s.q.Conn.n.takes(strings.HasPrefix(m.Subject, s.q.Conn.n.waitPre)), ack, err)
-	return p, ackSequence(ack), err
-}
-
-func (s jetStore) PublishIntents(ctx context.Context, ms []*settle.Message, may func() error) []settle.Published {
-	return s.q.publishMsgs(ctx, ms, may)
+	if err != nil {
+		ack = &jetstream.PubAck{}
+	}
+	p := s.q.Conn.published(m.Subject, ack.Sequence, ack.Duplicate, err)
+	return p.Status, p.Seq, p.Err
 }
 
 func (s jetStore) WaitingAt(ctx context.Context, seq uint64) (*settle.Message, error) {

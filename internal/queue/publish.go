@@ -6,51 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
 
-// natsMsg returns a message to publish.
-func natsMsg(m *settle.Message) *nats.Msg {
-	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
-}
-
-// ackSequence returns the sequence of an acknowledgement, or 0.
-func ackSequence(ack *jetstream.PubAck) uint64 {
-	if ack == nil {
-		return 0
-	}
-	return ack.Sequence
-}
-
-// publishAnswer returns what JetStream's answer to a publish to this stream means (R6).
-func publishAnswer(stream string, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
-	var api *jetstream.APIError
-	switch {
-	case err == nil && ack.Duplicate:
-		return settle.AlreadyKnown, nil
-	case err == nil:
-		return settle.Stored, nil
-	case !errors.As(err, &api):
-		return settle.PublishNone, fmt.Errorf("the broker did not confirm the intent: %w", err)
-	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
-		return settle.AlreadyPending, nil
-	case api.ErrorCode == codeIDInProcess: // that publish may still be stored
-		return settle.PublishNone, fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
-	case slices.Contains(fullCodes, api.ErrorCode):
-		return settle.PublishNone, fmt.Errorf("%w in stream %s: %s", settle.ErrFull, stream, api.Description)
-	case api.ErrorCode == codeMessageTooLarge:
-		return settle.PublishNone, fmt.Errorf("%w: %s; an order may have at most %d bytes and its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)
-	default:
-		return settle.PublishNone, fmt.Errorf("the broker refused the intent: %w", err)
-	}
-}
+// StreamOf returns the name of the stream that takes a new intent: the waiting room's if
+// it waits.
+func (q *Queue) StreamOf(waits bool) string { return q.Conn.n.takes(waits) }
 
 // PublishResult says what became of one intent of PublishMany.
 type PublishResult struct {
@@ -62,9 +29,7 @@ type PublishResult struct {
 }
 
 // PublishMany stores intents in atomic batches, in their order, and returns
-// what became of each, in the order of intents. The broker refuses a whole
-// batch for one duplicate. PublishMany then publishes the intents of the batch
-// one by one, which singles the duplicate out. While the broker is out of
+// what became of each, in the order of intents. While the broker is out of
 // reach, it publishes unconfirmed intents again, for at most cfg.BrokerWait.
 //
 // After the end of ctx PublishMany sends nothing more. It returns once the broker has answered what
@@ -72,9 +37,8 @@ type PublishResult struct {
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start, end := 0, 0; start < len(intents); start = end {
-		end = batchEnd(len(intents), start, func(i int) int { return len(intents[i].Body) })
-		q.publishBatch(ctx, intents[start:end], results[start:end])
-		if err := q.publishAgain(ctx, intents[start:end], results[start:end]); err != nil {
+		end = min(start+maxBatch, len(intents))
+		if err := q.publishUntilKnown(ctx, intents[start:end], results[start:end]); err != nil {
 			for i := end; i < len(intents); i++ {
 				results[i].Err = err
 			}
@@ -84,185 +48,180 @@ func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []Publ
 	return results
 }
 
-// batchEnd returns the end of the batch that begins at start, of n messages with these
-// sizes. A batch has at least one message.
-func batchEnd(n, start int, sizeOf func(i int) int) (end int) {
-	size := 0
-	for end = start; end < min(start+maxBatch, n); end++ {
-		if size += sizeOf(end); size > maxBatchBytes && end > start {
-			break
-		}
-	}
-	return end
-}
-
-// publishAgain publishes unconfirmed intents again under the same IDs, until
-// the broker has confirmed or refused all of them.
-func (q *Queue) publishAgain(ctx context.Context, intents []settle.Intent, results []PublishResult) error {
-	if !q.Conn.patient() {
-		return nil
-	}
+// publishUntilKnown publishes intents, and again what the broker did not answer, or for which a
+// settled intent has the place (R14). It waits for all such places together.
+func (q *Queue) publishUntilKnown(ctx context.Context, intents []settle.Intent, results []PublishResult) error {
 	w := q.Conn.wait()
 	defer w.Done()
-	for {
-		var open []int
-		for i := range results {
-			if q.Conn.transient(results[i].Err) {
-				open = append(open, i)
+	pipe := newPipeline(q.Conn)
+	p := publishing{pipeline: &pipe, wait: 2 * requestTimeout, may: ctx.Err, mode: together}
+	open := make([]int, len(intents))
+	for i := range open {
+		open[i] = i
+	}
+	for freed := 0; ; p.mode = singly {
+		var lost error
+		if open, lost = q.publishOpen(ctx, p, intents, results, open); len(open) == 0 {
+			return nil
+		}
+		err := ctx.Err()
+		switch {
+		case err != nil:
+		case lost != nil:
+			err = w.Backoff(ctx, lost)
+		case freed == settle.FreedTries:
+			for _, i := range open {
+				results[i].Status = settle.AlreadyPending
 			}
+			return nil
+		default:
+			freed++
+			err = pause(ctx, settle.FreedPause)
 		}
-		if len(open) == 0 || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := w.Backoff(ctx, results[open[0]].Err); err != nil {
+		if err != nil {
 			for _, i := range open {
 				results[i].Err = err
 			}
 			return err
 		}
-		q.publishSingly(ctx, intents, results, open)
 	}
 }
 
-// publishBatch publishes one batch.
-func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, results []PublishResult) {
-	msgs := make([]*nats.Msg, 0, len(intents))
-	index := make([]int, 0, len(intents))
-	seen := make(map[string]bool, len(intents))
-	var again []int // intents for an order_no that the batch holds already
-	for i, in := range intents {
-		if err := q.Producer.CheckSize(in); err != nil {
-			results[i].Err = err
-			continue
-		}
-		msg := natsMsg(q.Producer.IntentMessage(in))
-		if !in.Waits() && seen[msg.Subject] {
-			again = append(again, i)
-			continue
-		}
-		seen[msg.Subject] = true
-		msgs, index = append(msgs, msg), append(index, i)
-	}
-	if len(msgs) == 0 {
-		return
-	}
-	if q.publishWhole(ctx, msgs) == nil {
-		for _, i := range index {
-			results[i].Status = settle.Stored
-		}
-	} else {
-		q.publishSingly(ctx, intents, results, index)
-	}
-	q.publishSingly(ctx, intents, results, again) // the broker judges them now that the others are stored
-}
-
-// publishWhole publishes one atomic batch, unless ctx has ended. If ctx ends meanwhile, publishWhole
-// still waits for the answer.
-func (q *Queue) publishWhole(ctx context.Context, msgs []*nats.Msg) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := q.Conn.outlive(ctx)
-	defer cancel()
-	return q.publishAtomic(ctx, msgs)
-}
-
-// publishAtomic publishes one atomic batch. It bounds the wait for the answer
-// itself: the library does that only if ctx has no deadline, and an answer that
-// was lost with its connection never comes.
-func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
-	ctx, cancel := q.Conn.link.bound(ctx)
-	defer cancel()
-	_, err := jetstreamext.PublishMsgBatch(ctx, q.Conn.js, msgs)
-	return err
-}
-
-// publishSingly publishes the intents of a refused or unconfirmed batch one by one, without
-// waiting in between. It waits for all places together that settled intents still have (R14).
-func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
-	for try := 0; len(index) > 0; try++ {
-		index = q.publishOnce(ctx, intents, results, index)
-		if try == settle.FreedTries {
-			for _, i := range index {
-				results[i].Status = settle.AlreadyPending
-			}
-			return
-		}
-		if len(index) > 0 && pause(ctx, settle.FreedPause) != nil {
-			for _, i := range index {
-				results[i].Err = ctx.Err()
-			}
-			return
-		}
-	}
-}
-
-// publishOnce publishes some intents, and returns those to publish again.
-func (q *Queue) publishOnce(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) (again []int) {
-	message := func(k int) (*nats.Msg, error) {
-		return natsMsg(q.Producer.IntentMessage(intents[index[k]])), ctx.Err()
+// publishOpen publishes the intents at some places, and returns the places of those to publish
+// again. lost is the error of one that the broker did not answer; nil = it answered all of them.
+func (q *Queue) publishOpen(ctx context.Context, p publishing, intents []settle.Intent, results []PublishResult, open []int) (again []int, lost error) {
+	some := make([]settle.Intent, len(open))
+	for k, i := range open {
+		some[k] = intents[i]
 	}
 	answers, cancel := q.Conn.outlive(ctx)
 	defer cancel()
-	q.publishAsync(answers, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
-		i := index[k]
-		results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, err)
-		if results[i] == (PublishResult{}) {
-			again = append(again, i)
+	for k, a := range q.publishIntents(answers, p, some) {
+		r := &results[open[k]]
+		if r.Status, r.Err = a.Status, a.Err; a.Err == nil && a.Status != settle.Stored {
+			r.Status, r.Err = q.Producer.Verify(ctx, some[k], a.Status, a.Seq)
 		}
-	})
-	return again
-}
-
-// publishAsync publishes n messages without waiting in between, and then passes the
-// answer to each to answered: a confirmation, or an error. A message whose own error
-// is set is not sent.
-func (q *Queue) publishAsync(ctx context.Context, n int, message func(i int) (*nats.Msg, error), answered func(i int, ack *jetstream.PubAck, err error)) {
-	futures, errs := make([]jetstream.PubAckFuture, n), make([]error, n)
-	for i := range n {
-		msg, err := message(i)
-		if errs[i] = err; err == nil {
-			futures[i], errs[i] = q.Conn.js.PublishMsgAsync(msg, jetstream.WithStallWait(requestTimeout))
+		transient := q.Conn.patient() && q.Conn.transient(r.Err)
+		if transient {
+			lost = r.Err
+		}
+		if transient || *r == (PublishResult{}) {
+			again = append(again, open[k])
 		}
 	}
-	deadline := time.NewTimer(2 * requestTimeout)
-	defer deadline.Stop()
-	for i := range n {
-		if errs[i] != nil {
-			answered(i, nil, errs[i])
-			continue
-		}
-		select {
-		case ack := <-futures[i].Ok():
-			answered(i, ack, nil)
-		case err := <-futures[i].Err():
-			answered(i, nil, err)
-		case <-ctx.Done():
-			answered(i, nil, ctx.Err())
-		case <-deadline.C:
-			answered(i, nil, fmt.Errorf("no answer within %s", 2*requestTimeout))
-			deadline.Reset(0)
-		}
-	}
+	return again, lost
 }
 
-// StreamOf returns the name of the stream that takes a new intent: the waiting room's if
-// it waits.
-func (q *Queue) StreamOf(waits bool) string { return q.Conn.n.takes(waits) }
-
-// answered returns what became of one intent: PublishNone without an error if it must be
-// published again.
-func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
-	p, err := publishAnswer(q.Conn.n.takes(in.Waits()), ack, err)
-	if err != nil || p == settle.Stored {
-		return p, err
-	}
-	return q.Producer.Verify(ctx, in, p, ackSequence(ack))
+// Publisher stores the intents that concurrent callers bring, many at once. One
+// goroutine at a time uses it. Unlike PublishMany it repeats nothing that may be stored, and
+// judges no answer.
+type Publisher struct {
+	q        *Queue
+	pipeline pipeline
 }
 
-// maxBatch and maxBatchBytes bound one atomic batch. The server takes up to 1,000
-// messages and stages all of them until the last one has arrived.
-const (
-	maxBatch      = 500
-	maxBatchBytes = 4 << 20
-)
+// NewPublisher returns a publisher with measurements of its own.
+func (q *Queue) NewPublisher() *Publisher { return &Publisher{q, newPipeline(q.Conn)} }
+
+// MaxPublish is how many intents Publish puts into one batch.
+const MaxPublish = maxBatch
+
+// Publish stores intents and returns the broker's answer for each. Either all of them
+// wait (settle.Intent.Waits) or none does, because a batch goes to one stream. An error
+// is settle.ErrFull, settle.ErrTooLarge or another refusal, and then nothing was stored
+// of that intent unless MayBeStored says so. That the NATS user lacks the right to publish is
+// told at once.
+func (p *Publisher) Publish(ctx context.Context, intents []settle.Intent) []settle.Published {
+	ctx, cancel := p.q.Conn.link.within(ctx, 2*requestTimeout)
+	defer cancel()
+	prefix := p.q.Conn.n.newPre
+	if len(intents) > 0 && intents[0].Waits() {
+		prefix = p.q.Conn.n.waitPre
+	}
+	denied := p.q.Conn.watchDenied(prefix, len(intents), cancel)
+	defer denied.end()
+	return p.q.publishIntents(ctx, publishing{pipeline: &p.pipeline, wait: 2 * requestTimeout, denied: denied}, intents)
+}
+
+// publishIntents publishes intents, unless they are too large, and returns the answer to each.
+func (q *Queue) publishIntents(ctx context.Context, p publishing, intents []settle.Intent) []settle.Published {
+	messages, answers := make([]*settle.Message, 0, len(intents)), make([]settle.Published, len(intents))
+	var sent []int
+	for i, in := range intents {
+		if answers[i].Err = q.Producer.CheckSize(in); answers[i].Err == nil {
+			messages, sent = append(messages, q.Producer.IntentMessage(in)), append(sent, i)
+		}
+	}
+	for k, a := range p.messages(ctx, messages) {
+		answers[sent[k]] = a
+	}
+	return answers
+}
+
+// mover publishes a feeder's intents.
+type mover struct {
+	mu       sync.Mutex
+	pipeline pipeline
+}
+
+// PublishIntents implements settle.Store.
+func (s jetStore) PublishIntents(ctx context.Context, ms []*settle.Message, may func() error) []settle.Published {
+	m := &s.q.mover
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := publishing{pipeline: &m.pipeline, wait: 2 * requestTimeout, may: may}
+	return p.messages(ctx, ms)
+}
+
+// messages publishes intents as messages, and returns the answer to each.
+func (p *publishing) messages(ctx context.Context, ms []*settle.Message) []settle.Published {
+	out, answers := make([]*outgoing, len(ms)), make([]settle.Published, len(ms))
+	for i, m := range ms {
+		out[i] = &outgoing{msg: natsMsg(m)}
+	}
+	p.publish(ctx, out)
+	for i, o := range out {
+		answers[i] = p.conn.published(o.msg.Subject, o.seq, o.duplicate, o.err)
+	}
+	return answers
+}
+
+// natsMsg returns a message to publish.
+func natsMsg(m *settle.Message) *nats.Msg {
+	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
+}
+
+// published returns what JetStream's answer to a publish means (R6).
+func (cn *Conn) published(subject string, seq uint64, duplicate bool, err error) settle.Published {
+	p := settle.Published{Seq: seq}
+	var api *jetstream.APIError
+	switch {
+	case err == nil && duplicate:
+		p.Status = settle.AlreadyKnown
+	case err == nil:
+		p.Status = settle.Stored
+	case !errors.As(err, &api):
+		p.Err = fmt.Errorf("the broker did not confirm the intent: %w", err)
+	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
+		p.Status = settle.AlreadyPending
+	case api.ErrorCode == codeIDInProcess: // that publish may still be stored
+		p.Err = fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
+	case slices.Contains(fullCodes, api.ErrorCode):
+		p.Err = fmt.Errorf("%w in stream %s: %s", settle.ErrFull, cn.n.takes(strings.HasPrefix(subject, cn.n.waitPre)), api.Description)
+	case api.ErrorCode == codeMessageTooLarge:
+		p.Err = fmt.Errorf("%w: %s; an order may have at most %d bytes and its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)
+	default:
+		p.Err = fmt.Errorf("the broker refused the intent: %w", err)
+	}
+	return p
+}
+
+// unsent are errors of messages that did not leave this program, or that no stream took.
+var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders, nats.ErrMaxPayload, nats.ErrInvalidConnection, errDenied,
+	jetstream.ErrNoStreamResponse, settle.ErrTooLarge}
+
+// MayBeStored reports whether an intent may be stored whose publish failed with err: the
+// broker did not answer.
+func MayBeStored(err error) bool {
+	return err != nil && !refused(err) && !errors.Is(err, settle.ErrFull) && !slices.ContainsFunc(unsent, func(e error) bool { return errors.Is(err, e) })
+}

@@ -157,10 +157,10 @@ func TestAnswersOfTheBroker(t *testing.T) {
 		"in process":   {api(10158, "duplicate message id is in process"), settle.PublishNone, errUnconfirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := publishAnswer("ORDERS", nil, c.err)
-			require.Equal(t, c.want, p)
-			require.ErrorIs(t, err, c.is)
-			require.Equal(t, c.is == errUnconfirmed, MayBeStored(err))
+			p := (&Conn{n: DefaultConfig().names()}).published("orders.new.A-1", 0, false, c.err)
+			require.Equal(t, c.want, p.Status)
+			require.ErrorIs(t, p.Err, c.is)
+			require.Equal(t, c.is == errUnconfirmed, MayBeStored(p.Err))
 		})
 	}
 }
@@ -227,7 +227,10 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 		do   func(ctx context.Context, q *Queue) error
 	}{
 		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
-			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.Producer.IntentMessage(intent("A-1", "i1"))), natsMsg(q.Producer.IntentMessage(intent("A-2", "i2")))})
+			pipe := newPipeline(q.Conn)
+			p := publishing{pipeline: &pipe, may: ctx.Err}
+			_, err := p.atomic(ctx, []*outgoing{{msg: natsMsg(q.Producer.IntentMessage(intent("A-1", "i1")))}, {msg: natsMsg(q.Producer.IntentMessage(intent("A-2", "i2")))}})
+			return err
 		}},
 		"one intent": {"orders.new.A-3 ", func(ctx context.Context, q *Queue) error {
 			_, err := q.Producer.Publish(ctx, intent("A-3", "i3"))

@@ -91,7 +91,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		return nil, err
 	}
 	q.holder.find(ctx, cn, rd)
-	q.mover.modes.roundTrip = cn.roundTrip
+	q.mover.pipeline = newPipeline(cn)
 	q.results = newWriter(cn, rd, cn.n.results)
 	q.letters = newWriter(cn, rd, cn.n.dead)
 	q.marks = newWriter(cn, rd, q.bucket.stream())

@@ -148,8 +148,7 @@ func TestR11TwoLeadersCountNoTimeTwice(t *testing.T) {
 // What is kept was stored in an atomic batch. Its copy is a write of its own.
 func TestR11WhatIsKeptIsStoredByItself(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	w := makeWriter(q.Conn, q.reader, q.Conn.n.results)
-	require.True(t, w.flushTogether([]*write{conditional(q, "A-1", 0), conditional(q, "A-2", 0), conditional(q, "A-3", 0)}))
+	writeTogether(t, q, []*outgoing{conditional(q, "A-1", 0), conditional(q, "A-2", 0), conditional(q, "A-3", 0)})
 	q.Retention.Keep = time.Nanosecond
 	require.Zero(t, ran(t, q))
 	for no, kept := range map[string]bool{"A-1": true, "A-2": true, "A-3": false} { // the newest stays where it is

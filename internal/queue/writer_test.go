@@ -3,10 +3,8 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,65 +14,75 @@ import (
 	"orderpost/internal/settle"
 )
 
-// conditional returns a result's message as put sends it.
-func conditional(q *Queue, no string, expect uint64) *write {
+// conditional returns a write of a result as put sends it, which nobody waits for.
+func conditional(q *Queue, no string, expect uint64) *outgoing {
 	msg := nats.NewMsg(q.Conn.n.resPre + no)
 	msg.Data = []byte(`{"outcome":"retrying"}`)
 	msg.Header.Set(settle.HeaderOutcome, "accepted")
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
-	msg.Header.Set(jetstream.ExpectedStreamHeader, q.Conn.n.results)
-	return &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
+	return q.results.conditional(msg, expect)
+}
+
+// writeTogether writes a batch that met in one flush.
+func writeTogether(t *testing.T, q *Queue, batch []*outgoing) {
+	t.Helper()
+	pipe := newPipeline(q.Conn)
+	p := publishing{pipeline: &pipe, wait: requestTimeout, mode: together}
+	p.publish(t.Context(), batch)
+}
+
+// stored returns the result that a write has stored, and whether it was part of an atomic batch.
+func stored(t *testing.T, q *Queue, out *outgoing) (raw *settle.Message, batched bool) {
+	t.Helper()
+	require.NoError(t, out.err)
+	raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, out.msg.Subject)
+	require.NoError(t, err)
+	require.Equal(t, out.seq, raw.Seq)
+	return raw, raw.Header.Get(jetstreamext.BatchSeqHeader) != ""
 }
 
 func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	var batch []*write
+	var batch []*outgoing
 	for i := range 100 {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	w := makeWriter(q.Conn, q.reader, q.Conn.n.results)
-	require.True(t, w.flushTogether(batch))
-	for i, req := range batch {
-		require.NoError(t, req.err)
-		require.EqualValues(t, i+1, req.seq, "the sequences that the next conditions rest on")
-		raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, req.msg.Subject)
-		require.NoError(t, err)
-		require.Equal(t, req.seq, raw.Seq)
+	writeTogether(t, q, batch)
+	for i, out := range batch {
+		require.EqualValues(t, i+1, out.seq, "the sequences that the next conditions rest on")
+		raw, batched := stored(t, q, out)
+		require.True(t, batched)
 		require.Equal(t, "accepted", raw.Header.Get(settle.HeaderOutcome))
 	}
-	require.EqualValues(t, 1, w.batches.Load())
 }
 
 // R1: the broker refuses a whole batch for one stale write and does not name
-// it. The other writes must succeed.
+// it. The other writes must succeed, and most of them share a batch still.
 func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	_, err := q.results.put(t.Context(), conditional(q, "B-7", 0).msg, 0)
-	require.NoError(t, err)
-	var batch []*write
-	for i := range 2 * firstBatch {
+	writeTogether(t, q, []*outgoing{conditional(q, "B-7", 0)})
+	var batch []*outgoing
+	for i := range 128 {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	w := makeWriter(q.Conn, q.reader, q.Conn.n.results)
-	w.flush(batch)
-	require.Zero(t, w.batches.Load())
-	for i, req := range batch {
+	writeTogether(t, q, batch)
+	together := 0
+	for i, out := range batch {
 		if i == 7 {
-			require.ErrorIs(t, req.err, settle.ErrStale)
-			continue
+			require.ErrorIs(t, writeError(out.err), settle.ErrStale)
+		} else if _, batched := stored(t, q, out); batched {
+			together++
 		}
-		require.NoError(t, req.err, i)
-		require.NotZero(t, req.seq)
 	}
+	require.Greater(t, together, 100)
 }
 
 func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	batch := []*write{conditional(q, "B-1", 0), conditional(q, "B-1", 0), conditional(q, "B-2", 0)}
-	makeWriter(q.Conn, q.reader, q.Conn.n.results).flush(batch)
+	batch := []*outgoing{conditional(q, "B-1", 0), conditional(q, "B-1", 0), conditional(q, "B-2", 0)}
+	writeTogether(t, q, batch)
+	require.NoError(t, batch[0].err)
+	require.ErrorIs(t, writeError(batch[1].err), settle.ErrStale)
 	require.NoError(t, batch[2].err)
-	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
-	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), settle.ErrStale)
 }
 
 // One server removes what a batch replaces before it syncs the batch. With replicas the
@@ -83,38 +91,28 @@ func TestWhatReplacesTheOnlyCopyGoesSingly(t *testing.T) {
 	t.Parallel()
 	nodes, _ := startCluster(t)
 	for name, c := range map[string]struct {
-		q       *Queue
-		batched int
+		q        *Queue
+		together bool
 	}{
-		"one server":     {openQueue(t, startBroker(t), "a"), firstBatch},
-		"three replicas": {openCluster(t, nodes, "a"), 2 * firstBatch},
+		"one server":     {openQueue(t, startBroker(t), "a"), false},
+		"three replicas": {openCluster(t, nodes, "a"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, q := makeWriter(c.q.Conn, c.q.reader, c.q.Conn.n.results), c.q
-			w.modes.flushes = 4 // the next two are no samples
-			w.modes.each.add(time.Hour)
-			var old, mixed []*write
-			for i := range firstBatch {
-				old = append(old, conditional(q, fmt.Sprint("B-", i), 0))
+			const n = 16
+			var old, mixed []*outgoing
+			for i := range n {
+				old = append(old, conditional(c.q, fmt.Sprint("B-", i), 0))
 			}
-			w.flush(old)
+			writeTogether(t, c.q, old)
 			for i, first := range old {
 				require.NoError(t, first.err)
-				mixed = append(mixed, conditional(q, fmt.Sprint("N-", i), 0), conditional(q, fmt.Sprint("B-", i), first.seq))
+				mixed = append(mixed, conditional(c.q, fmt.Sprint("N-", i), 0), conditional(c.q, fmt.Sprint("B-", i), first.seq))
 			}
-			w.flush(mixed)
-			batched := 0
-			for _, req := range mixed {
-				require.NoError(t, req.err)
-				raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, req.msg.Subject)
-				require.NoError(t, err)
-				require.Equal(t, req.seq, raw.Seq)
-				if raw.Header.Get(jetstreamext.BatchSeqHeader) != "" {
-					batched++
-				}
+			writeTogether(t, c.q, mixed)
+			for i, out := range mixed {
+				_, batched := stored(t, c.q, out)
+				require.Equal(t, c.together || i%2 == 0, batched)
 			}
-			require.Equal(t, c.batched, batched)
-			require.EqualValues(t, 2, w.batches.Load())
 		})
 	}
 }
@@ -133,7 +131,16 @@ func TestManyWritersCoalesce(t *testing.T) {
 	}
 	all.Wait()
 	require.Empty(t, failed)
-	require.Positive(t, q.results.batches.Load())
+	batched := 0
+	require.NoError(t, q.Results().Walk(t.Context(), 1, ToTheEnd, func(page []*settle.Message) error {
+		for _, m := range page {
+			if m.Header.Get(jetstreamext.BatchSeqHeader) != "" {
+				batched++
+			}
+		}
+		return nil
+	}))
+	require.Positive(t, batched)
 	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, n, c.Results)

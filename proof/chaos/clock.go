@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/proof/overlay"
 )
 
 // clockVar names the file that says by how many seconds the wall clock of a process is wrong.
@@ -58,14 +60,14 @@ func init() {
 )
 
 // clocks patches the local Go's package time.
-func (o overlay) clocks(ctx context.Context) error {
+func clocks(ctx context.Context, o overlay.Files) error {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
 		return fmt.Errorf("go env GOROOT: %w", err)
 	}
 	std := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
 	o[filepath.Join(std, "chaos_shift.go")] = clockSource
-	return o.patch(filepath.Join(std, "time.go"), clockAnchor, clockPatch)
+	return o.Patch(filepath.Join(std, "time.go"), clockAnchor, clockPatch)
 }
 
 // wallClock is the wall clock of a process. A process that is started again keeps it.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/proof/overlay"
 )
 
 // clockProgram answers each line with its wall clock, in nanoseconds, and with what the monotonic
@@ -40,9 +42,9 @@ func main() {
 // clocked builds clockProgram with clocks that can be set.
 func clocked(t *testing.T, dir string) string {
 	t.Helper()
-	patched := overlay{}
-	require.NoError(t, patched.clocks(t.Context()))
-	list, err := patched.write(dir)
+	patched := overlay.Files{}
+	require.NoError(t, clocks(t.Context(), patched))
+	list, err := patched.Write(dir)
 	require.NoError(t, err)
 	source := filepath.Join(dir, "main.go")
 	require.NoError(t, os.WriteFile(source, []byte(clockProgram), 0o600))
@@ -112,8 +114,8 @@ func TestAClockThatCannotBeSet(t *testing.T) {
 	require.Contains(t, string(out), "cannot open")
 
 	for _, source := range []string{"", "package time\n\nfunc Now() Time {\n\treturn now()\n}\n", clockAnchor + clockAnchor} {
-		err := overlay{"time.go": source}.patch("time.go", clockAnchor, clockPatch)
-		require.ErrorContains(t, err, "adapt the patch in proof/chaos")
+		err := overlay.Files{"time.go": source}.Patch("time.go", clockAnchor, clockPatch)
+		require.ErrorContains(t, err, "adapt the patch in proof")
 	}
 }
 

@@ -2,10 +2,9 @@ package chaos
 
 import (
 	"context"
-	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
+
+	"orderpost/proof/overlay"
 )
 
 // leakPlant is the fault for soaks; the others are for histories.
@@ -74,19 +73,15 @@ func leak() {
 func after(file, anchor, text string) plantPatch { return plantPatch{file, anchor, anchor + text} }
 
 // plant adds a fault; "" = none.
-func (o overlay) plant(ctx context.Context, name string) error {
-	if name == "" {
-		return nil
-	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "orderpost").Output()
-	if err != nil {
-		return fmt.Errorf("go list -m orderpost: %w", err)
-	}
+func plant(ctx context.Context, o overlay.Files, name string) error {
 	for _, p := range plants[name] {
-		file := filepath.Join(strings.TrimSpace(string(root)), filepath.FromSlash(p.file))
+		file, err := overlay.Product(ctx, p.file)
+		if err != nil {
+			return err
+		}
 		if p.anchor == "" {
 			o[file] = p.by
-		} else if err := o.patch(file, p.anchor, p.by); err != nil {
+		} else if err := o.Patch(file, p.anchor, p.by); err != nil {
 			return err
 		}
 	}

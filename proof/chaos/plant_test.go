@@ -5,22 +5,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/proof/overlay"
 )
 
 // Each fault fits the product as it is, and all of them compile.
 func TestEveryPlantFitsTheProduct(t *testing.T) {
-	all := overlay{}
+	all := overlay.Files{}
 	for name := range plants {
-		alone := overlay{}
-		require.NoError(t, alone.plant(t.Context(), name))
+		alone := overlay.Files{}
+		require.NoError(t, plant(t.Context(), alone, name))
 		require.NotEmpty(t, alone)
-		require.NoError(t, all.plant(t.Context(), name))
+		require.NoError(t, plant(t.Context(), all, name))
 	}
-	list, err := all.write(t.TempDir())
+	list, err := all.Write(t.TempDir())
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "orderpost/internal/worker").CombinedOutput()
 	require.NoError(t, err, string(out))
-	none, err := overlay{}.write(t.TempDir())
+	none, err := overlay.Files{}.Write(t.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, none, "without --plant and --clocks the programs are what the product is")
 }

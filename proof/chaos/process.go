@@ -175,10 +175,10 @@ func (p *process) lastLines(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n  ")
 }
 
-// build compiles a program into dir. overlay is a file for go build -overlay; "" = none.
-func build(ctx context.Context, dir, name, pkg, overlay string) (string, error) {
+// build compiles a program into dir. list is a file for go build -overlay; "" = none.
+func build(ctx context.Context, dir, name, pkg, list string) (string, error) {
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", list, "-o", path, pkg)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}

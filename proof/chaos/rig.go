@@ -23,6 +23,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/testing/smalldisk"
+	"orderpost/proof/overlay"
 )
 
 const (
@@ -137,16 +138,16 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 // buildAll compiles the one program, which is worker, enqueue and deadletter by their names, as
 // the packages install it, and the broker.
 func (r *rig) buildAll(ctx context.Context) (err error) {
-	patched := overlay{}
+	patched := overlay.Files{}
 	if r.o.clocks {
-		if err = patched.clocks(ctx); err != nil {
+		if err = clocks(ctx, patched); err != nil {
 			return err
 		}
 	}
-	if err = patched.plant(ctx, r.o.plant); err != nil {
+	if err = plant(ctx, patched, r.o.plant); err != nil {
 		return err
 	}
-	list, err := patched.write(r.dir)
+	list, err := patched.Write(r.dir)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@
 //	doors.go, receiver.go  orders over HTTP, and webhooks
 //	corrections.go  orders that were refused are submitted again
 //	people.go, approved.go  two people at consoles, and what they approve
-//	overlay.go, plant.go  the workers are built with a fault, which the checkers must find
+//	plant.go  the workers are built with a fault, which the checkers must find
 //	clock.go     wall clocks that can be set while a process runs
 //	commands.go  the programs for people, which must survive the faults
 //	summary.go   compares every confirmed intent with its outcome and the ledger

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orderpost/internal/queue/embedded"
+	"orderpost/proof/overlay"
 )
 
 // recorder runs workers under strace, one after another, on one data folder.
@@ -41,18 +42,44 @@ func (r *recorder) output(session int) string {
 // nats-server's upkeep comes every second and two writes make a batch, so that a short trace
 // contains the compaction of blocks, and batches.
 func buildWorker(ctx context.Context, dir string, without []string) (string, error) {
-	const queue = "-X orderpost/internal/queue"
-	batches := "fresh"
-	if slices.Contains(without, "apart") {
-		batches = "all"
+	patched, err := patches(ctx, without)
+	if err != nil {
+		return "", err
+	}
+	list, err := patched.Write(dir)
+	if err != nil {
+		return "", err
 	}
 	path := filepath.Join(dir, "worker")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path,
-		"-ldflags", queue+".batches="+batches+" "+queue+"/embedded.upkeep=1s "+queue+"/embedded.without="+strings.Join(without, ","), "orderpost/cmd/worker")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-overlay", list, "-o", path, "orderpost/cmd/worker").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build orderpost/cmd/worker: %w\n%s", err, out)
 	}
 	return path, nil
+}
+
+// patches returns in what the worker differs from the product.
+func patches(ctx context.Context, without []string) (overlay.Files, error) {
+	const pipeline, writer, broker = "internal/queue/pipeline.go", "internal/queue/writer.go", "internal/queue/embedded/embedded.go"
+	const protects = "return !slices.Contains(c.Without, name)"
+	all := [][3]string{
+		{pipeline, "return p.modes.singles(n)", "return 0"},
+		{broker, "return &server.Options{\n", "return &server.Options{\n\t\tSyncInterval: time.Second,\n"},
+		{broker, protects, fmt.Sprintf("%s && !slices.Contains(%#v, name)", protects, without)},
+	}
+	if slices.Contains(without, "apart") {
+		all = append(all, [3]string{writer, "alone: expect > 0 && w.replicas.most.Load() < 2", "alone: false"})
+	}
+	patched := make(overlay.Files)
+	for _, p := range all {
+		file, err := overlay.Product(ctx, p[0])
+		if err == nil {
+			err = patched.Patch(file, p[1], p[2])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return patched, nil
 }
 
 // errNoStrace says that nothing can be recorded here.

@@ -4,7 +4,6 @@
 package embedded
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -216,13 +214,8 @@ func (s *Server) prepareStore() (err error) {
 	return nil
 }
 
-// Only the linker sets these (-X), for a whole program whose power is cut: without is
-// Config.Without, separated by commas; upkeep is how often nats-server compacts blocks
-// and syncs what is left to sync, instead of every two minutes.
-var without, upkeep string
-
 func (c Config) protects(name string) bool {
-	return !slices.Contains(c.Without, name) && !slices.Contains(strings.Split(without, ","), name)
+	return !slices.Contains(c.Without, name)
 }
 
 // ParseListen reads the broker's address, which must be of loopback; "" = DefaultListen.
@@ -257,12 +250,7 @@ func options(cfg Config, token string) (*server.Options, error) {
 	if payload == 0 {
 		payload = 8 << 20
 	}
-	every, err := time.ParseDuration(cmp.Or(upkeep, "0s")) // 0 = the server's own
-	if err != nil {
-		return nil, fmt.Errorf("embedded broker: upkeep: %w", err)
-	}
 	return &server.Options{
-		SyncInterval:  every,
 		ServerName:    "orderpost-embedded-" + strconv.Itoa(os.Getpid()),
 		Host:          host,
 		Port:          port,

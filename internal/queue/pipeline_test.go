@@ -8,14 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// flushMode is how a flush sends its writes.
-type flushMode uint8
-
-const (
-	together flushMode = iota
-	singly
-)
-
 // brokerModel returns how long a broker takes for n writes.
 type brokerModel func(mode flushMode, n int) time.Duration
 
