@@ -33,21 +33,6 @@ func TestR2AnUnreadableRecordHoldsItsOwnOrderOnly(t *testing.T) {
 	require.EqualValues(t, 3, c.Pending)
 }
 
-// R3: a worker is killed after the POST and before any note. The redelivery is
-// in doubt.
-func TestR3ADeliveryThatNoNoteExplainsIsDoubt(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	publish(t, q, intent("A-1", "i1"))
-	first := pull(t, q, 1)[0]
-	require.False(t, first.History.Unsure)
-	second := again(t, first, q)
-	require.True(t, second.History.Unsure)
-	require.Equal(t, 1, second.Unexplained)
-
-	stored := settleAs(t, q, second, report(order.Duplicate, second.History))
-	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome(), "the duplicate is our own first attempt")
-}
-
 // A clock was ahead when it stamped an order, so the next attempts use the
 // milliseconds after that. A worker is killed after such an attempt and before any
 // record. The next attempt must not use its timestamp again, whatever deliveries
@@ -133,7 +118,7 @@ func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	entry := settleAs(t, q, d, r)
 	note := *entry.Record
 	note.NotBefore = time.Now().Add(time.Hour)
-	_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), entry, note)
+	_, err := q.Store().PutRecord(t.Context(), settle.FileToken(d.OrderNo()), &note, entry.Seq)
 	require.NoError(t, err)
 
 	d = pull(t, q, 1)[0]
@@ -144,24 +129,6 @@ func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	require.Equal(t, 5, d.History.Attempts)
 	require.False(t, d.History.Unsure)
 	require.Zero(t, d.Unexplained)
-}
-
-// R2: another worker's attempt is open. Waiting for it neither closes its claim
-// nor makes its result doubtful.
-func TestR2AnOpenClaimIsLeftToItsOwner(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	owner := pull(t, a, 1)[0]
-	h := attempting(t, a, owner)
-
-	waiting := again(t, owner, b)
-	require.Equal(t, settle.WorkClaimed, waiting.Work)
-	require.NoError(t, b.Worker.HandBack(t.Context(), waiting, time.Hour))
-	require.Equal(t, order.NoteAttempt, lookup(t, b, "A-1").Note)
-
-	stored := settleAs(t, a, owner, report(order.Rejected, h))
-	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 }
 
 // R8: from the third unexplained delivery on, an intent is handled alone each
@@ -193,7 +160,7 @@ func TestR6AnyIntentIDIsRecognised(t *testing.T) {
 	for no, id := range map[string]string{"A-1": "caf\xe9", "A-2": string(long), "A-3": ""} {
 		publish(t, q, intent(no, id))
 		d := pull(t, q, 1)[0]
-		writeOnly(t, q, d, report(order.Rejected, d.History))
+		killedBeforeAck(t, q, d, report(order.Rejected, d.History))
 		d = again(t, d, q)
 		require.Equal(t, settle.WorkSettled, d.Work, "%q", id)
 		require.NoError(t, q.Worker.Complete(t.Context(), d))
@@ -210,7 +177,7 @@ func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
 	slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
 	publish(t, q, intent("A-1", "i1"))
 	first := pull(t, slow, 1)[0] // the broker has sent it; its check comes later
-	require.NoError(t, q.Ledger.ExportStore().DeleteIntent(t.Context(), first.Seq))
+	require.NoError(t, q.Store().DeleteIntent(t.Context(), first.Seq))
 	publish(t, q, intent("A-1", "i2"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)

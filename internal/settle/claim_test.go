@@ -88,7 +88,7 @@ func TestR7OnlyTheConsumerExtendsAClaim(t *testing.T) {
 func TestR7APullOverALostConnectionClaimsNothing(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
-	stored, err := q.Ledger.ExportStore().IntentAt(t.Context(), 1)
+	stored, err := q.Store().IntentAt(t.Context(), 1)
 	require.NoError(t, err)
 	for name, lose := range map[string]func(){"none is lost": nil, "lost": q.Worker.Disconnected, "the consumer is lost": q.Worker.ForgetDeliveries} {
 		t.Run(name, func(t *testing.T) {
@@ -100,51 +100,6 @@ func TestR7APullOverALostConnectionClaimsNothing(t *testing.T) {
 			ds := q.Worker.Arrived(t.Context(), start, []settle.Arrival{{Message: stored, Reply: "$JS.ACK.reply", Delivered: 1}})
 			require.Equal(t, lose == nil, ds[0].Lease().Valid())
 			ds[0].Release()
-		})
-	}
-}
-
-// After the claim has ended, the worker sends no ack, which would delete the
-// new owner's message, and no NAK. It keeps the acceptance, which the
-// redelivery finds.
-func TestR7AfterTheClaimOnlyAMerge(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	publish(t, q, intent("A-1", "i1"))
-	d := pull(t, q, 1)[0]
-	d.Lease().ExportEndNow()
-	settleAs(t, q, d, report(order.Accepted, d.History))
-	c, err := q.Census.Count(t.Context()) // arrives after the acks
-	require.NoError(t, err)
-	require.EqualValues(t, 1, c.Pending)
-	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
-
-	next := again(t, d, q)
-	require.Equal(t, settle.WorkSettled, next.Work)
-	require.NoError(t, q.Worker.Complete(t.Context(), next))
-	requireDrained(t, q)
-	require.EqualValues(t, 1, requireBalanced(t, q).Settled)
-}
-
-// An attempt whose claim has ended may write an acceptance. The new owner
-// decides everything else.
-func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
-	for name, r := range map[string]order.Report{
-		"rejected":  {End: order.EndAnswer, Verdict: order.Rejected},
-		"exhausted": {End: order.EndTotalBudget, Verdict: order.Retry},
-		"parked":    {End: order.EndAnswer, Verdict: order.Unsure, History: order.History{Unsure: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := openQueue(t, startBroker(t), "a")
-			publish(t, q, intent("A-1", "i1"))
-			d := pull(t, q, 1)[0]
-			d.Lease().ExportEndNow()
-			r.History.Attempts = 3
-			entry, err := q.Worker.Settle(t.Context(), d, &r, order.Decide(&r, order.Facts{Policy: order.Park}))
-			require.NoError(t, err)
-			require.Equal(t, order.OutcomeNone, entry.Record.Outcome())
-			require.Equal(t, r.History.Unsure, entry.Record.Unsure)
-			require.Equal(t, 3, entry.Record.Attempts)
-			require.Nil(t, letterOf(t, q, "A-1"))
 		})
 	}
 }

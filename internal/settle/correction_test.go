@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -94,19 +93,6 @@ func TestR3OnlyTheBodyInDoubtCanBePermitted(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// A permission is for the body in doubt, whoever uses its ID.
-func TestR6AnotherBodyUsesNoPermission(t *testing.T) {
-	s := startBroker(t)
-	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
-	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforePublish: func() {
-		withhold(t, q, correction("replay:1"))
-	}})
-	_, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
-	require.ErrorContains(t, err, "used the ID of this replay")
-	requireBalanced(t, q)
-}
-
 // A person finds out that the order exists.
 func TestR4AWordKeepsTheLetterOfACorrection(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
@@ -115,16 +101,6 @@ func TestR4AWordKeepsTheLetterOfACorrection(t *testing.T) {
 	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireConflict(t, q)
-}
-
-// A frozen worker finds out that the order exists.
-func TestR4ALateAcceptanceKeepsTheLetterOfACorrection(t *testing.T) {
-	a, b, frozen, taken := twoOwners(t)
-	settleAs(t, b, taken, report(order.Rejected, taken.History))
-	requireDrained(t, b)
-	withheld(t, b)
-	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	requireConflict(t, b)
 }
 
 // The broker forgets the correction's id and stores it a second time.
@@ -143,49 +119,6 @@ func TestR11AWithheldIntentThatIsStoredAgainKeepsItsLetter(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// The correction is withdrawn before a worker sees it, and then a person finds out what
-// became of the first body.
-func TestR4AWordRemovesTheLetterBeforeAWithdrawal(t *testing.T) {
-	for _, as := range []order.Outcome{order.OutcomeAccepted, order.OutcomeRejected} {
-		t.Run(as.String(), func(t *testing.T) {
-			q := openQueue(t, startBroker(t), "w1")
-			doubtful(t, q)
-			withdrawn(t, q, correction("i2"))
-			rec := lookup(t, q, "A-1")
-			require.Equal(t, order.OutcomeUnknown, rec.Outcome())
-			require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash, "the first body is in doubt")
-			require.Equal(t, "march.csv:7", rec.Source)
-			require.Equal(t, "april.csv:9", rec.Conflicts[0].Source)
-			_, err := q.Operator.Resolve(t.Context(), "A-1", "", as, anna)
-			require.NoError(t, err)
-			requireNoLetter(t, q, "A-1")
-			requireBalanced(t, q)
-		})
-	}
-}
-
-// A person permits another attempt. Meanwhile a colleague settled the order, and was held up
-// before the letter was removed.
-func TestR5ALetterThatAColleagueIsAboutToRemoveIsNotReplayed(t *testing.T) {
-	s := startBroker(t)
-	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
-	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	slow.Ledger.ExportSetStore(&slowWriter{Store: slow.Ledger.ExportStore(), meanwhile: func() {
-		entry, err := q.Ledger.Lookup(t.Context(), "A-1")
-		require.NoError(t, err)
-		settled := *entry.Record
-		settled.SetOutcome(order.OutcomeRejected)
-		settled.Unsure, settled.By = false, "ben"
-		_, err = q.Ledger.ExportStore().PutRecord(t.Context(), l.Token(), &settled, entry.Seq)
-		require.NoError(t, err)
-	}})
-	got, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
-	require.NoError(t, err)
-	require.Equal(t, settle.ReplayGone, got)
-	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
-	require.Empty(t, lookup(t, q, "A-1").AllowedFor)
-}
-
 // inDoubtFor leaves A-1 in doubt, because its first worker is frozen. It returns that one's
 // delivery.
 func inDoubtFor(t *testing.T, a, b *queue.Queue) *settle.Delivery {
@@ -196,13 +129,6 @@ func inDoubtFor(t *testing.T, a, b *queue.Queue) *settle.Delivery {
 	settleAs(t, b, taken, report(order.Rejected, taken.History))
 	requireDrained(t, b)
 	return frozen
-}
-
-// permitted replays the letter of an order in doubt. It returns the replay's delivery.
-func permitted(t *testing.T, q *queue.Queue, l *settle.Letter) *settle.Delivery {
-	t.Helper()
-	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
-	return pull(t, q, 1)[0]
 }
 
 // requireNames checks which intent and import the accepted record of A-1 names.
@@ -253,76 +179,100 @@ func TestR1AnAcceptanceStandsWhileItsCorrectionIsHandled(t *testing.T) {
 	}
 }
 
-// The order is sent again with a permission, and its worker is frozen. Another one is refused,
-// and a correction is withheld. Then the frozen one learns that the API knows the order_no.
-func TestR4ALateDuplicateMakesTheWithheldOneAConflict(t *testing.T) {
+// A person says that the order exists. Then the API's own late acceptance arrives. No later
+// word may replace that one.
+func TestR1AnAcceptanceByTheAPIOutlivesAWord(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	doubtful(t, a)
-	frozen := permitted(t, a, letterOf(t, a, "A-1"))
-	taken := again(t, frozen, b)
-	settleAs(t, b, taken, report(order.Rejected, taken.History))
-	requireDrained(t, b)
-	withheld(t, b)
-	frozen.Lease().ExportEndNow()
-	settleAs(t, a, frozen, report(order.Duplicate, frozen.History))
-	requireConflict(t, b)
+	frozen := inDoubtFor(t, a, b)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	_, err = b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
+	require.ErrorIs(t, err, settle.ErrNotInDoubt, "the API confirmed it")
 }
 
-// A person's word was corrected by a colleague while she was held up, and the next
-// correction has failed since. Its letter stays.
-func TestR4ASlowWordLeavesALaterLetter(t *testing.T) {
+// A late acceptance lists an intent that is pending, with another body. Whoever comes next stores its letter: its
+// worker, whatever that one heard from the API, the worker of its next delivery, or the one that removes it.
+func TestR4TheLetterOfAPendingConflictIsStored(t *testing.T) {
+	for name, next := range map[string]func(t *testing.T, q *queue.Queue, d *settle.Delivery){
+		"by its worker, which was refused": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			settleAs(t, q, d, report(order.Rejected, d.History))
+		},
+		"by its worker, which was refused and lost its claim": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			d.Lease().ExportEndNow()
+			settleAs(t, q, d, report(order.Rejected, d.History))
+			require.NoError(t, d.ExportAnswer().Ack())
+		},
+		"by its worker, which is in doubt": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			r := report(order.Unsure, d.History)
+			r.End, r.History.Unsure = order.EndTotalBudget, true
+			settleAs(t, q, d, r)
+		},
+		"by its worker, which would try again": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			settleAs(t, q, d, report(order.Retry, d.History))
+		},
+		"by its next delivery": func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+			d = again(t, d, q)
+			require.Equal(t, settle.WorkSettled, d.Work)
+			require.NoError(t, q.Worker.Complete(t.Context(), d))
+		},
+		"by the trimmer": func(t *testing.T, q *queue.Queue, d *settle.Delivery) { // a frozen worker acknowledged it
+			require.NoError(t, d.ExportAnswer().Ack())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			frozen := inDoubtFor(t, a, b)
+			d := correcting(t, b)
+			attempting(t, b, d)
+			settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+			require.NotNil(t, lookup(t, b, "A-1").ConflictOf("i2"))
+			requireNoLetter(t, b, "A-1")
+			require.Equal(t, 1, stored(t, b))
+			next(t, b, d)
+			requireDrained(t, b)
+			require.False(t, b.Trimmer.Strands())
+			requireConflict(t, b)
+		})
+	}
+}
+
+// The first body was said to exist, because the API called it a duplicate, and a repetition of it is about to be counted.
+// Then the API's late answer says that it has the correction's. The repetition does not take that back: it is a
+// conflict.
+func TestR1ARepetitionDoesNotReplaceWhatTheAPISaid(t *testing.T) {
 	s := startBroker(t)
-	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
-	doubtful(t, q)
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	slow.Ledger.ExportSetStore(&slowRemoval{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
-	done := make(chan error)
-	go func() {
-		_, err := slow.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
-		done <- err
-	}()
-	<-reached
-	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, settle.Person{Name: "ben"})
-	require.NoError(t, err)
-	publish(t, q, correction("i2"))
-	d := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkSubmit, d.Work)
-	settleAs(t, q, d, report(order.Rejected, d.History))
-	requireDrained(t, q)
-	close(goOn)
-	require.NoError(t, <-done)
-	require.Equal(t, "i2", letterOf(t, q, "A-1").IntentID)
-	requireBalanced(t, q)
-}
+	a, b, c := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "c")
+	frozen := inDoubtFor(t, a, b)
+	second := correcting(t, c)
+	attempting(t, c, second)
+	known := report(order.Duplicate, frozen.History)
+	known.History.Unsure = true // its first attempt had no answer
+	settleAs(t, a, frozen, known)
+	require.NotNil(t, lookup(t, b, "A-1").ConflictOf("i2"))
+	taken := again(t, second, b)
+	require.Equal(t, settle.WorkSettled, taken.Work)
+	require.NoError(t, b.Worker.Complete(t.Context(), taken))
+	requireDrained(t, b)
+	requireConflict(t, b)
+	publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
+	d := pull(t, b, 1)[0]
+	require.Equal(t, settle.WorkRepeat, d.Work)
+	settleAs(t, c, second, report(order.Accepted, second.History))
+	require.Equal(t, hashOf(t, correction("").Body), lookup(t, b, "A-1").BodyHash)
 
-// The first submission can never be sent, and yet is in doubt, because nobody knows what its
-// first worker did. Its record names no body.
-func TestR4ACorrectionOfWhatCannotBeSentKeepsItsLetter(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i1"})
-	d := again(t, pull(t, q, 1)[0], q)
-	require.Equal(t, settle.WorkInvalid, d.Work)
-	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error(), History: d.History})
-	requireDrained(t, q)
-	withheld(t, q)
-	_, err := q.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, anna)
+	_, err := b.Worker.Repeat(t.Context(), d)
+	require.Error(t, err, "its next delivery decides")
+	d = again(t, d, b)
+	require.Equal(t, settle.WorkConflict, d.Work)
+	_, err = b.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
-	require.Equal(t, correction("").Body, letterOf(t, q, "A-1").Body)
-	require.True(t, letterOf(t, q, "A-1").Conflict)
-}
-
-// A person resolves the letter that she sees, after the correction was withdrawn.
-func TestResolveLetterBehindAWithdrawal(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	doubtful(t, q)
-	l := letterOf(t, q, "A-1")
-	withdrawn(t, q, correction("i2"))
-	would, err := books.DryRunResolve(t.Context(), q, []*settle.Letter{l}, settle.Person{})
-	require.NoError(t, err)
-	require.NoError(t, would[0])
-	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
-	require.NoError(t, err)
-	require.False(t, gone)
-	requireNoLetter(t, q, "A-1")
+	requireDrained(t, b)
+	rec := lookup(t, b, "A-1")
+	require.Equal(t, hashOf(t, correction("").Body), rec.BodyHash)
+	require.NotNil(t, rec.ConflictOf("i3"))
+	require.Equal(t, body("A-1"), letterOf(t, b, "A-1").Body)
+	requireBalanced(t, b)
 }

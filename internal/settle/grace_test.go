@@ -24,7 +24,7 @@ func TestR7ARedeliveredOrderIsGivenBackAfterAReconnect(t *testing.T) {
 	invalid.Invalid = errors.New("not JSON")
 
 	clock := laterTime{settle.RealTime(), new(atomic.Int64)}
-	p := settle.New(settle.Config{Worker: "a", AttemptTimeout: time.Hour, Log: zerolog.Nop()}, q.Ledger.ExportStore(), clock)
+	p := settle.New(settle.Config{Worker: "a", AttemptTimeout: time.Hour, Log: zerolog.Nop()}, q.Store(), clock)
 	needs := func(want settle.Work, ds ...*settle.Delivery) {
 		t.Helper()
 		require.NoError(t, p.Worker.Check(t.Context(), ds))

@@ -66,7 +66,7 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 	requireDrained(t, q)
 	publish(t, q, intent("A-1", "i3"), intent("A-2", "i4"), intent("A-3", "i5"))
 	ds := pull(t, q, 3)
-	real := q.Ledger.ExportStore()
+	real := q.Store()
 	check := func(r *replicas) (works []settle.Work) {
 		r.Store = real
 		q.Ledger.ExportSetStore(r)
@@ -116,7 +116,7 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 func TestR2AnUnreadableRecordInABatchIsNotWrittenOver(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
-	r := &replicas{Store: q.Ledger.ExportStore()}
+	r := &replicas{Store: q.Store()}
 	q.Ledger.ExportSetStore(r)
 	_, err := s.JetStream(t).Publish(t.Context(), "orders.results.A-1", []byte("not JSON"))
 	require.NoError(t, err)

@@ -14,73 +14,6 @@ import (
 	"orderpost/internal/testing/queuetest"
 )
 
-// R4: a producer publishes an intent again under its ID, after another intent of
-// the order_no was cancelled. It is handled again, and its letter says what
-// became of it now. Found by the simulation.
-func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
-	s := startBroker(t)
-	q := openQueue(t, s, "w1")
-	forgetIDs(t, s)
-	publish(t, q, settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1"}`)})
-	d := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkInvalid, d.Work)
-	settleAs(t, q, d, order.Report{End: order.EndInvalid})
-	requireDrained(t, q)
-	require.Equal(t, order.OutcomeInvalid, letterOf(t, q, "A-1").Outcome)
-
-	withdrawn(t, q, covered("A-1", "i2"))
-	require.Equal(t, order.OutcomeInvalid, letterOf(t, q, "A-1").Outcome, "the correction was taken back")
-	publishAgain(t, q, intent("A-1", "i1"))
-	d = pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkSubmit, d.Work)
-	settleAs(t, q, d, report(order.Rejected, d.History))
-	requireDrained(t, q)
-
-	l := letterOf(t, q, "A-1")
-	require.Equal(t, order.OutcomeRejected, l.Outcome)
-	require.Equal(t, body("A-1"), l.Body, "a replay sends what was rejected")
-	require.Equal(t, "invalid", lookup(t, q, "A-1").Earlier[1].Outcome)
-	requireLetters(t, q, 1)
-
-	publishAgain(t, q, intent("A-1", "i1"))
-	require.NoError(t, q.Worker.Complete(t.Context(), pull(t, q, 1)[0]))
-	requireDrained(t, q)
-	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "what is only counted keeps its letter")
-	requireBalanced(t, q)
-}
-
-// R4, R7: a worker was frozen when it made sure of the letter. The order was handled again since.
-func TestR4AFrozenWorkerLeavesNoLetter(t *testing.T) {
-	for _, v := range []order.Verdict{order.Accepted, order.Rejected} {
-		t.Run(v.String(), func(t *testing.T) {
-			s := startBroker(t)
-			slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
-			publish(t, q, intent("A-1", "i1"))
-			d := pull(t, q, 1)[0]
-			failed := writeOnly(t, q, d, report(order.Rejected, d.History))
-			frozen := again(t, d, slow)
-			require.Equal(t, settle.WorkSettled, frozen.Work)
-			require.NoError(t, frozen.ExportAnswer().Ack())
-			requireAcknowledged(t, q)
-			require.NoError(t, q.Store().PurgeIntents(t.Context(), 1)) // by a connection whose floor was proven before
-			publish(t, q, intent("A-1", "i2"))
-			d = pull(t, q, 1)[0]
-			settleAs(t, q, d, report(v, d.History))
-			requireDrained(t, q)
-
-			require.NoError(t, slow.Worker.ExportComplete(t.Context(), frozen, failed))
-			if l := letterOf(t, q, "A-1"); v == order.Accepted {
-				require.Nil(t, l)
-				requireLetters(t, q, 0)
-			} else {
-				require.Equal(t, "i2", l.IntentID)
-				requireLetters(t, q, 1)
-			}
-			requireBalanced(t, q)
-		})
-	}
-}
-
 // R4: the broker stored the letter, or did not, and the connection broke before the confirmation arrived. What was
 // stored twice is named once.
 func TestR4AnUnconfirmedLetterIsStoredAgain(t *testing.T) {
@@ -195,7 +128,7 @@ func sweeper(store settle.Store) (*settle.Sweeper, *clock) {
 func TestR4WhatNoRecordNamesIsSwept(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1")
-	store := q.Ledger.ExportStore()
+	store := q.Store()
 	file := func(no string) uint64 {
 		seq, err := store.PutLetter(t.Context(), no, &settle.Letter{OrderNo: no, Outcome: order.OutcomeRejected, IntentID: "i0"})
 		require.NoError(t, err)
@@ -255,7 +188,7 @@ func TestR4WhatNoRecordNamesIsSwept(t *testing.T) {
 func TestR4ASweepLeavesTheLettersOfAStreamThatWasMadeAgain(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1")
-	store := q.Ledger.ExportStore()
+	store := q.Store()
 	file := func() {
 		_, err := store.PutLetter(t.Context(), "A-1", &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected})
 		require.NoError(t, err)
@@ -309,7 +242,7 @@ func (s *unanswered) DeleteLetter(ctx context.Context, token string, seq uint64)
 // A sweep that is cut off goes on where it was.
 func TestASweepThatIsCutOffGoesOn(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	store := &unanswered{Store: q.Ledger.ExportStore()}
+	store := &unanswered{Store: q.Store()}
 	_, err := store.PutLetter(t.Context(), "A-1", &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected})
 	require.NoError(t, err)
 	accepted(t, store)

@@ -18,7 +18,7 @@ func TestAnIntentInTheQueueWaitsForItsTime(t *testing.T) {
 	at := time.Now().Add(4 * time.Second)
 	put := func(no, notBefore string) {
 		m := &settle.Message{Subject: "orders.new." + no, Data: body(no), Header: settle.Header{settle.HeaderNotBefore: {notBefore}, settle.HeaderIntentID: {no}}}
-		status, _, err := q.Ledger.ExportStore().PublishIntent(t.Context(), m)
+		status, _, err := q.Store().PublishIntent(t.Context(), m)
 		require.NoError(t, err)
 		require.Equal(t, settle.Stored, status)
 	}

@@ -30,7 +30,7 @@ func TestR9WhatWaitsInTheFutureIsAskedForAgain(t *testing.T) {
 	require.NoError(t, ds[0].ExportAnswer().NakWithDelay(time.Hour))
 	ds[0].Release()
 	var ahead atomic.Int64
-	p := settle.New(settle.Config{Worker: "b", IntentSubjects: "orders.new.", LongestDelay: time.Minute, Log: zerolog.Nop()}, q.Ledger.ExportStore(), laterTime{settle.RealTime(), &ahead})
+	p := settle.New(settle.Config{Worker: "b", IntentSubjects: "orders.new.", LongestDelay: time.Minute, Log: zerolog.Nop()}, q.Store(), laterTime{settle.RealTime(), &ahead})
 	p.Claims.Start(time.Minute, "")
 	look := func(want int) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestR9WhatWaitsInTheFutureIsAskedForAgain(t *testing.T) {
 func TestR9NoWaitLastsLongerThanADelay(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	var ahead atomic.Int64
-	p := settle.New(settle.Config{Worker: "b", IntentSubjects: "orders.new.", LongestDelay: time.Minute, AttemptTimeout: time.Second, Log: zerolog.Nop()}, q.Ledger.ExportStore(), laterTime{settle.RealTime(), &ahead})
+	p := settle.New(settle.Config{Worker: "b", IntentSubjects: "orders.new.", LongestDelay: time.Minute, AttemptTimeout: time.Second, Log: zerolog.Nop()}, q.Store(), laterTime{settle.RealTime(), &ahead})
 	years := time.Now().Add(12 * 365 * 24 * time.Hour)
 	check := func(no string, d *settle.Delivery, want settle.Work) {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestR9NoWaitLastsLongerThanADelay(t *testing.T) {
 		note := *settleAs(t, q, d, r).Record
 		c.write(&note)
 		d = pull(t, q, 1)[0]
-		_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, note)
+		_, err := q.Store().PutRecord(t.Context(), settle.FileToken(d.OrderNo()), &note, d.Last.Seq)
 		require.NoError(t, err)
 		check(no, d, c.waits)
 		ahead.Store(int64(c.most - time.Millisecond*100))

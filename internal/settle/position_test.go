@@ -15,32 +15,12 @@ import (
 // that one.
 func recordAt(t *testing.T, q *queue.Queue, seq uint64, at time.Time, earlier ...order.Earlier) {
 	t.Helper()
-	birth, _, err := q.Ledger.ExportStore().Stream(t.Context())
+	birth, _, err := q.Store().Stream(t.Context())
 	require.NoError(t, err)
 	rec := &order.Record{OrderNo: "A-1", IntentID: "i0", Settled: 1, Position: order.Position{EnqueuedAt: at, Seq: seq, Birth: birth}, WriteID: "w", Earlier: earlier}
 	rec.SetOutcome(order.OutcomeCancelled)
-	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", rec, 0)
+	_, err = q.Store().PutRecord(t.Context(), "A-1", rec, 0)
 	require.NoError(t, err)
-}
-
-// The broker's clock is put back between two intents of one order_no. The later one is posted
-// and recorded.
-func TestR6ALaterIntentWithAnEarlierTimeIsACorrection(t *testing.T) {
-	for _, back := range []time.Duration{5 * time.Second, time.Hour, 40 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
-		q := openQueue(t, startBroker(t), "w1")
-		publish(t, q, intent("B-1", "b1"))
-		publish(t, q, intent("A-1", "i1"))
-		recordAt(t, q, 1, time.Now().Add(back))
-		for _, d := range pull(t, q, 2) {
-			require.Equal(t, settle.WorkSubmit, d.Work)
-			settleAs(t, q, d, report(order.Accepted, d.History))
-		}
-		rec := lookup(t, q, "A-1")
-		require.Equal(t, order.OutcomeAccepted, rec.Outcome())
-		require.Equal(t, "i1", rec.IntentID)
-		require.Equal(t, 2, rec.Settled)
-		requireDrained(t, q)
-	}
 }
 
 // A server that was killed brings back an intent that had left, while the record is about a later
@@ -94,7 +74,7 @@ func TestR6AnIntentWithASequenceThatIsUsedAgainIsHeld(t *testing.T) {
 			err := q.Worker.GiveUp(t.Context(), d)
 			require.ErrorContains(t, err, "message 1")
 			require.ErrorContains(t, err, "orderpost enqueue cancel ORDER_NO")
-			m, err := q.Ledger.ExportStore().Intent(t.Context(), "A-1")
+			m, err := q.Store().Intent(t.Context(), "A-1")
 			require.NoError(t, err)
 			require.NotNil(t, m)
 		})

@@ -97,97 +97,6 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 	require.Equal(t, map[string]uint64{"accepted": 1}, a.Outcomes)
 }
 
-// publishOnly publishes the intent of a replay, like a command that is killed then.
-func publishOnly(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) {
-	t.Helper()
-	entry, err := q.Ledger.Lookup(t.Context(), l.OrderNo)
-	require.NoError(t, err)
-	end, err := q.Operator.ExportPutBack(t.Context(), l, entry.Record, o)
-	require.NoError(t, err)
-	require.Equal(t, settle.Replayed, end)
-}
-
-// TestReplayCut interrupts a replay after each of its steps, lets the worker
-// act in between where it can, and repeats the replay: one intent, no letter
-// lost.
-func TestReplayCut(t *testing.T) {
-	leave := settle.ReplayOptions{ResubmitUnknown: true, Person: anna}
-	published := func(t *testing.T, q *queue.Queue, l *settle.Letter) *settle.Delivery {
-		t.Helper()
-		publishOnly(t, q, l, leave)
-		return pull(t, q, 1)[0]
-	}
-	for name, c := range map[string]struct {
-		cut func(t *testing.T, q *queue.Queue, l *settle.Letter)
-		// the ends of two replays that follow
-		ends [2]settle.Replay
-		// intents that were stored in the end, the first one included
-		intents uint64
-	}{
-		"before anything": {func(*testing.T, *queue.Queue, *settle.Letter) {}, [2]settle.Replay{settle.Replayed, settle.ReplayedBefore}, 2},
-		"after the permission": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			require.NoError(t, q.Operator.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
-		}, [2]settle.Replay{settle.Replayed, settle.ReplayedBefore}, 2},
-		"after publishing": {func(t *testing.T, q *queue.Queue, l *settle.Letter) { publishOnly(t, q, l, leave) },
-			[2]settle.Replay{settle.ReplayedBefore, settle.ReplayedBefore}, 2},
-		"after publishing, handed back since": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			d := published(t, q, l)
-			settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
-			require.Equal(t, order.OutcomeNone, lookup(t, q, "A-1").Outcome())
-		}, [2]settle.Replay{settle.ReplayedBefore, settle.ReplayedBefore}, 2},
-		"after publishing, accepted since": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			settleAs(t, q, published(t, q, l), report(order.Accepted, order.History{}))
-			requireDrained(t, q)
-		}, [2]settle.Replay{settle.ReplayGone, settle.ReplayGone}, 2},
-		"after publishing, accepted since, and the letter is left": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			d, store := published(t, q, l), q.Ledger.ExportStore()
-			q.Ledger.ExportSetStore(&unanswered{Store: store, removal: settle.ErrUnreachable})
-			settleAs(t, q, d, report(order.Accepted, order.History{}))
-			q.Ledger.ExportSetStore(store)
-			requireDrained(t, q)
-			requireLetters(t, q, 1)
-		}, [2]settle.Replay{settle.ReplayGone, settle.ReplayGone}, 2},
-		"after publishing, failed since": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			settleAs(t, q, published(t, q, l), exhaustedInDoubt())
-			requireDrained(t, q)
-			require.Equal(t, 1, letterOf(t, q, l.OrderNo).Replays)
-		}, [2]settle.Replay{settle.ReplayGone, settle.ReplayGone}, 2},
-		"after publishing, worker died before its ack": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			d := published(t, q, l)
-			writeOnly(t, q, d, report(order.Accepted, d.History))
-			require.NoError(t, q.Worker.ExportGiveBack(d, 0))
-			d.Release()
-		}, [2]settle.Replay{settle.ReplayGone, settle.ReplayGone}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := openQueue(t, startBroker(t), "w1")
-			l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-			require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{}), "without leave")
-			c.cut(t, q, l)
-			for _, end := range c.ends {
-				require.Equal(t, end, replay(t, q, l, leave))
-			}
-			counts, err := q.Census.Count(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, c.intents, counts.LastIntent)
-			if counts.Pending > 0 {
-				d := pull(t, q, 1)[0]
-				require.Contains(t, []settle.Work{settle.WorkSubmit, settle.WorkSettled}, d.Work)
-				if d.Work == settle.WorkSettled {
-					require.NoError(t, q.Worker.Complete(t.Context(), d))
-					d.Release()
-				} else {
-					require.True(t, d.Allowed)
-					settleAs(t, q, d, report(order.Accepted, d.History))
-				}
-				requireDrained(t, q)
-				requireLetters(t, q, 0)
-			}
-			requireBalanced(t, q)
-		})
-	}
-}
-
 // A replay whose publish is not confirmed looks for its intent, whatever became of that one.
 func TestReplayWithoutAConfirmation(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -215,7 +124,7 @@ func TestReplayWithoutAConfirmation(t *testing.T) {
 			q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 			forgetIDs(t, s)
 			l := deadLetter(t, q, "A-1", rejected())
-			slow.Ledger.ExportSetStore(&unconfirmed{Store: slow.Ledger.ExportStore(), meanwhile: func() { c.meanwhile(t, q) }})
+			slow.Ledger.ExportSetStore(&unconfirmed{Store: slow.Store(), meanwhile: func() { c.meanwhile(t, q) }})
 			end, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{})
 			require.NoError(t, err)
 			require.Equal(t, c.end, end)
@@ -240,37 +149,6 @@ func (s *unconfirmed) PublishIntent(ctx context.Context, m *settle.Message) (set
 		return settle.PublishNone, 0, settle.ErrUnreachable
 	}
 	return p, seq, err
-}
-
-// A replay that is cancelled leaves the letter, which may be replayed again, as often as anybody likes.
-func TestReplayAfterACancellation(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	l := deadLetter(t, q, "A-1", rejected())
-	ids := map[string]bool{}
-	for range 3 {
-		require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{}))
-		require.Equal(t, settle.ReplayedBefore, replay(t, q, l, settle.ReplayOptions{}))
-		d := pull(t, q, 1)[0]
-		require.Equal(t, l.Seq, settle.LetterReplayed(d.Intent.ID))
-		require.False(t, ids[d.Intent.ID], d.Intent.ID)
-		ids[d.Intent.ID] = true
-		settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
-		require.Equal(t, settle.ReplayedBefore, replay(t, q, l, settle.ReplayOptions{}))
-		mark(t, q, "b1")
-		handle(t, q, pull(t, q, 1)[0])
-		q.Ledger.SetCancellations(settle.Cancellations{Version: q.Ledger.Cancellations().Version + 1})
-		requireDrained(t, q)
-		require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
-		require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq)
-		requireBalanced(t, q)
-	}
-	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{}))
-	d := pull(t, q, 1)[0]
-	settleAs(t, q, d, report(order.Accepted, d.History))
-	requireDrained(t, q)
-	require.Equal(t, settle.ReplayGone, replay(t, q, l, settle.ReplayOptions{}))
-	requireLetters(t, q, 0)
-	requireBalanced(t, q)
 }
 
 // The stream lost the intent of a replay, which a worker had or may have posted. The letter is replayed again.
@@ -435,27 +313,6 @@ func TestReplayRefusals(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// TestPermissionIsForOneIntent: a permission does not cover an intent that a
-// producer enqueues between permission and replay.
-func TestPermissionIsForOneIntent(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	require.NoError(t, q.Operator.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
-	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
-	d := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkWithheld, d.Work)
-	require.False(t, d.Allowed)
-	_, err := q.Worker.Refuse(t.Context(), d)
-	require.NoError(t, err)
-	d.Release()
-	requireDrained(t, q)
-	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
-	require.NoError(t, err)
-	require.Equal(t, "unknown", entry.Record.Word)
-	require.Equal(t, "anna", entry.Record.Interventions[0].By)
-	requireBalanced(t, q)
-}
-
 // TestReplayUnderWork replays while a worker settles orders, and interrupts the
 // replay again and again. At the end the books balance and no letter is left.
 func TestReplayUnderWork(t *testing.T) {
@@ -545,28 +402,6 @@ func TestReplayOfALostResult(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.Nil(t, lookup(t, q, "A-1"))
-}
-
-// A permission covers the doubt that the person saw. The worker that used it
-// went down in its attempt. That is new doubt, and park asks a person again.
-func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
-	d := pull(t, q, 1)[0]
-	require.True(t, d.Allowed)
-	d = again(t, d, q)
-	require.True(t, d.Allowed, "nothing was noted, so that nothing was posted under park")
-	h := d.History
-	h.Attempts++
-	err := q.Worker.NoteAttempt(t.Context(), d, h)
-	require.NoError(t, err)
-	d = again(t, d, q)
-	require.True(t, d.History.Unsure)
-	require.False(t, d.Allowed)
-	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
-	d = pull(t, q, 1)[0]
-	require.False(t, d.Allowed, "a hand-back does not bring it back")
 }
 
 // A producer publishes an intent under the ID of a letter's replay. It is that replay only if

@@ -147,7 +147,7 @@ func lettersOf(t *testing.T, q *queue.Queue, no string) []*settle.Letter {
 // removeLetter removes a letter that its record goes on naming, as somebody may do by hand.
 func removeLetter(t *testing.T, q *queue.Queue, l *settle.Letter) {
 	t.Helper()
-	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), l.Token(), l.Seq))
+	require.NoError(t, q.Store().DeleteLetter(t.Context(), l.Token(), l.Seq))
 }
 
 // requireLetters checks how many letters are stored, named or not.
@@ -170,13 +170,4 @@ func requireBalanced(t *testing.T, q *queue.Queue) *books.AuditResult {
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	return a
-}
-
-// requireAcknowledged waits until every plain ack has arrived.
-func requireAcknowledged(t *testing.T, q *queue.Queue) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		c, err := q.Census.Count(t.Context())
-		return err == nil && c.Pending == 0
-	}, time.Minute, 5*time.Millisecond)
 }

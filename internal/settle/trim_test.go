@@ -54,24 +54,6 @@ func requireFloor(t *testing.T, q *queue.Queue, floor uint64) {
 	}, time.Minute, time.Millisecond)
 }
 
-// A purge would make the broker forget what was given back until its ack wait is over.
-func TestR14ATrimHoldsUpNothingThatIsToComeAgain(t *testing.T) {
-	s := startBroker(t)
-	q := openQueue(t, s, "w1", func(c *queue.Config) { c.AckWait = 10 * time.Minute })
-	ds := pulled(t, q, 20, 20)
-	settled, back := ds[:10], ds[10:]
-	for _, d := range back {
-		require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
-		d.Release()
-	}
-	settleAll(t, q, settled, 10)
-	for range 3 {
-		require.NoError(t, q.Trimmer.Trim(t.Context()))
-	}
-	settleAll(t, q, pull(t, q, len(back)), 20)
-	requireDrained(t, q)
-}
-
 // trimmed is a store that runs a function once, after the trimmer has heard of the progress or before it
 // purges.
 type trimmed struct {
@@ -108,7 +90,7 @@ func TestR14WhatIsGivenBackDuringATrimComesAgain(t *testing.T) {
 				served <- q.Pull(t.Context(), 5, time.Minute, func(ds []*settle.Delivery) { again = append(again, ds...) })
 			}()
 			require.Eventually(t, func() bool {
-				p, err := q.Ledger.ExportStore().Progress(t.Context())
+				p, err := q.Store().Progress(t.Context())
 				return err == nil && p.NoneAgain
 			}, time.Minute, time.Millisecond, "the pull waits")
 			nc := s.JetStream(t).Conn()
@@ -116,7 +98,7 @@ func TestR14WhatIsGivenBackDuringATrimComesAgain(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, nc.Flush())
 			isServed := false
-			store := &trimmed{Store: q.Ledger.ExportStore()}
+			store := &trimmed{Store: q.Store()}
 			*hook(store) = func() {
 				at := ""
 				for _, d := range ds[10:] {
@@ -177,7 +159,7 @@ func TestR14SingleRemovalsDoNotQueueUp(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	ds := pulled(t, q, 5, 5)
 	settleAll(t, q, ds[:4], 4)
-	store := &queued{Store: q.Ledger.ExportStore()}
+	store := &queued{Store: q.Store()}
 	q.Ledger.ExportSetStore(store)
 	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	require.Equal(t, 1, stored(t, q))
@@ -193,7 +175,7 @@ func TestR14TheLogIsTrimmedWhileAllWorkersAreBusy(t *testing.T) {
 	require.NoError(t, q.Trimmer.Trim(t.Context())) // it knows of what was delivered
 	settleAll(t, q, ds[:10], 10)
 	require.Eventually(t, func() bool {
-		p, err := q.Ledger.ExportStore().Progress(t.Context())
+		p, err := q.Store().Progress(t.Context())
 		return err == nil && !p.NoneAgain
 	}, time.Minute, time.Millisecond, "no pull waits any more")
 	require.NoError(t, q.Trimmer.Trim(t.Context()))
@@ -225,7 +207,7 @@ func (s *failing) IntentsFrom(ctx context.Context, seq uint64, most int) ([]*set
 func TestR14ALongLogIsProvenInParts(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	settleAll(t, q, pulled(t, q, 12, 11), 11)
-	store := &failing{Store: q.Ledger.ExportStore(), after: -1}
+	store := &failing{Store: q.Store(), after: -1}
 	w2 := settle.New(settle.Config{Worker: "w2", IntentSubjects: "orders.new.", ProveAtOnce: 4, Log: zerolog.Nop()}, store, settle.RealTime())
 	w2.Claims.Start(time.Hour, "answers")
 	next := w2.Trimmer
@@ -257,10 +239,10 @@ func TestR14AnIntentThatLeftMeanwhileIsNotStranded(t *testing.T) {
 	settleAs(t, worker, d, report(order.Rejected, d.History))
 	requireFloor(t, q, 1)
 	require.Equal(t, 1, stored(t, q))
-	store := q.Ledger.ExportStore()
+	store := q.Store()
 	q.Ledger.ExportSetStore(&meanwhile{Store: store, beforeLetter: func() {
 		require.NoError(t, store.DeleteIntent(t.Context(), 1))
-		require.NoError(t, store.DeleteLetter(t.Context(), d.ExportToken(), lookup(t, worker, "A-0").Letter))
+		require.NoError(t, store.DeleteLetter(t.Context(), settle.FileToken(d.OrderNo()), lookup(t, worker, "A-0").Letter))
 	}})
 	m, err := q.Trimmer.FirstStranded(t.Context())
 	require.NoError(t, err)

@@ -88,21 +88,6 @@ func TestR13WhatWaitsBehindAnotherSubmissionIsLeft(t *testing.T) {
 	}
 }
 
-// A feeder that was frozen stores an intent after it was withdrawn (the gap of R13).
-// The worker recognises the outcome, posts nothing and counts the intent.
-func TestR13AWithdrawnIntentThatIsStoredLateIsNotPosted(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	withdrawn(t, q, covered("A-1", "march:1"))
-	publish(t, q, covered("A-1", "march:1"))
-	d := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, q.Worker.Complete(t.Context(), d))
-	requireDrained(t, q)
-	require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
-	require.Equal(t, 1, lookup(t, q, "A-1").Settled)
-	requireBalanced(t, q)
-}
-
 // The same, and a worker posted it before the outcome was stored, and died. The next
 // delivery does not believe the outcome.
 func TestR15ALateOutcomeOfAFeederIsTakenBack(t *testing.T) {
@@ -119,71 +104,12 @@ func TestR15ALateOutcomeOfAFeederIsTakenBack(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// While a withdrawal waits for the results, the publish of a move arrives, and a worker
-// begins to work on the order. The next move decides again: the order is that worker's.
-func TestR13AWithdrawalThatAWorkerOvertookDecidesAgain(t *testing.T) {
-	server := startBroker(t)
-	q, w := openQueue(t, server, "feeder"), openQueue(t, server, "w1")
-	page := wait(t, q, covered("A-1", "march:1"))
-	var d *settle.Delivery
-	s := &cancelStore{Store: q.Ledger.ExportStore()}
-	s.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
-		s.putRecord = nil
-		moveCut(t, w, waiting(t, w))
-		d = pull(t, w, 1)[0]
-		require.NoError(t, w.Worker.NoteBegun(t.Context(), d))
-		return s.PutRecord(ctx, token, r, expect)
-	}
-	q.Ledger.ExportSetStore(s)
-	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
-	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, page))
-	require.Equal(t, order.OutcomeNone, lookup(t, w, "A-1").Outcome())
-	settleAs(t, w, d, report(order.Accepted, d.History))
-	requireDrained(t, w)
-	requireBalanced(t, w)
-}
-
-// cancelStore lets a test act before a record is written.
-type cancelStore struct {
-	settle.Store
-	putRecord func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error)
-}
-
-func (s *cancelStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
-	if s.putRecord != nil {
-		return s.putRecord(ctx, token, r, expect)
-	}
-	return s.Store.PutRecord(ctx, token, r, expect)
-}
-
-// A withdrawal is held up between its reads. Meanwhile another intent of the order_no is
-// stored and recorded, and not yet acknowledged. Its redelivery must find its outcome.
-func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
-	server := startBroker(t)
-	q, w := openQueue(t, server, "feeder"), openQueue(t, server, "w1")
-	page := wait(t, q, covered("A-1", "march:1"))
-	var d *settle.Delivery
-	q.Ledger.ExportSetStore(&meanwhile{Store: q.Ledger.ExportStore(), afterIntent: func() {
-		publish(t, w, intent("A-1", "i2"))
-		d = pull(t, w, 1)[0]
-		writeOnly(t, w, d, report(order.Rejected, d.History))
-	}})
-	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
-	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, page))
-	d = again(t, d, w)
-	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, w.Worker.Complete(t.Context(), d))
-	requireDrained(t, w)
-	require.Equal(t, []settle.Move{settle.Withdrawn}, move(t, q, page))
-	requireBalanced(t, w)
-}
-
 // A publish of a move that failed a moment ago may be on its way: it would bring the intent
 // into the queue beside its outcome. Nothing is withdrawn until that is over.
 func TestR13NothingIsWithdrawnWhileAMoveMayBeOnItsWay(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	page := wait(t, q, covered("A-1", "march:1"))
-	store := q.Ledger.ExportStore()
+	store := q.Store()
 	q.Ledger.ExportSetStore(failsToPublish{store})
 	_, err := q.Mover.Move(t.Context(), whole(q, page))
 	require.Error(t, err)
