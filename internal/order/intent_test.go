@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,28 +19,6 @@ func canonical(t *testing.T, body string) *order.Order {
 	o, err := order.Canonicalize([]byte(body))
 	require.NoError(t, err)
 	return o
-}
-
-func TestStampHasItsPlace(t *testing.T) {
-	for _, c := range []struct{ name, body, without, with, toSign string }{
-		{"none, empty", `{}`, `{}`, `{"timestamp":9}`, "timestamp=9"},
-		{"none", `{"a":1}`, `{"a":1}`, `{"a":1,"timestamp":9}`, "a=1&timestamp=9"},
-		{"alone", `{"timestamp":1}`, `{}`, `{"timestamp":9}`, "timestamp=9"},
-		{"first", `{"timestamp":1,"z":2}`, `{"z":2}`, `{"timestamp":9,"z":2}`, "timestamp=9&z=2"},
-		{"middle", `{"z":2,"timestamp":{"q":[]},"b":3}`, `{"z":2,"b":3}`, `{"z":2,"timestamp":9,"b":3}`, "b=3&timestamp=9&z=2"},
-		{"last", `{"z":2,"timestamp":null}`, `{"z":2}`, `{"z":2,"timestamp":9}`, "timestamp=9&z=2"},
-		{"before an index", `{"timestamp":1,"7":2}`, `{"7":2}`, `{"7":2,"timestamp":9}`, "7=2&timestamp=9"},
-		{"among indexes", `{"9":0,"timestamp":1,"z":3,"7":2}`, `{"7":2,"9":0,"z":3}`, `{"7":2,"9":0,"timestamp":9,"z":3}`, "7=2&9=0&timestamp=9&z=3"},
-		{"behind a name and an index", `{"z":3,"7":2,"timestamp":1,"a":4}`, `{"7":2,"z":3,"a":4}`, `{"7":2,"z":3,"timestamp":9,"a":4}`, "7=2&a=4&timestamp=9&z=3"},
-		{"nested ones stay", `{"o":{"timestamp":1.0}}`, `{"o":{"timestamp":1}}`, `{"o":{"timestamp":1},"timestamp":9}`, `o={"timestamp":1}&timestamp=9`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := canonical(t, c.body)
-			require.Equal(t, c.without, string(o.Canonical()))
-			require.Equal(t, "-"+c.with, string(o.AppendBody([]byte("-"), 9)))
-			require.Equal(t, "-"+c.toSign, string(o.AppendStringToSign([]byte("-"), 9)))
-		})
-	}
 }
 
 // Rule 7 on an object that is too large for sorting by insertion: names that are
@@ -91,36 +68,6 @@ func TestBodyHash(t *testing.T) {
 		require.Equal(t, want, canonical(t, same).BodyHash())
 	}
 	require.NotEqual(t, want, canonical(t, `{"b":"x","a":1}`).BodyHash(), "the order of names is part of the body")
-}
-
-func TestCanonicalIsACopy(t *testing.T) {
-	o := canonical(t, `{"a":1}`)
-	o.Canonical()[0] = '#'
-	require.Equal(t, `{"a":1}`, string(o.Canonical()))
-}
-
-// One order serves concurrent attempts, and parsing shares pooled parsers: run
-// under the race detector.
-func TestOrdersAreSafeForConcurrentUse(t *testing.T) {
-	o := canonical(t, `{"a":1,"o":{"b":null,"a":1e21}}`)
-	want := string(o.AppendBody(nil, 7)) + o.BodyHash()
-	var workers sync.WaitGroup
-	results := make([]string, 8)
-	for i := range results {
-		workers.Go(func() {
-			for range 50 {
-				again, err := order.Canonicalize(o.AppendBody(nil, 7))
-				if err != nil || len(again.Warnings()) != len(o.Warnings()) {
-					return
-				}
-				results[i] = string(o.AppendBody(nil, 7)) + again.BodyHash()
-			}
-		})
-	}
-	workers.Wait()
-	for _, got := range results {
-		require.Equal(t, want, got)
-	}
 }
 
 func TestAllocations(t *testing.T) {

@@ -312,19 +312,6 @@ func TestR11EachStoredIntentIsCountedOnce(t *testing.T) {
 	})
 }
 
-func TestR11ACorrectionCountsBoth(t *testing.T) {
-	first := Record{IntentID: "i1", Position: storedAt(epoch)}
-	first.SetOutcome(OutcomeRejected)
-	one := Merge(nil, &first)
-	require.Equal(t, 1, one.Settled)
-	note := Record{Word: Retrying, IntentID: "i2", Position: storedAt(epoch.Add(time.Hour))}
-	noted := Merge(one, &note)
-	require.Equal(t, 1, noted.Settled)
-	second := Record{IntentID: "i2", Position: storedAt(epoch.Add(time.Hour))}
-	second.SetOutcome(OutcomeAccepted)
-	require.Equal(t, 2, Merge(noted, &second).Settled)
-}
-
 // A correction was answered with "duplicate" and the record says accepted for its body, or
 // for the one in doubt before. Then the API's own late answer to another attempt arrives.
 func TestR1AnAnswerOfTheAPIBeatsAConclusion(t *testing.T) {

@@ -135,13 +135,6 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-func TestEveryCodeHasItsWords(t *testing.T) {
-	for _, code := range order.Codes() {
-		require.NotEmpty(t, code.Advice(), code)
-		require.Contains(t, (&order.Error{Code: code, Seen: "<seen>"}).Error(), "<seen>", code)
-	}
-}
-
 func TestParseLeavesTheBodyAlone(t *testing.T) {
 	for _, text := range []string{`{"b":1.0,"1":{"z":1,"0":2},"order_no":"\u0041","timeout":1}`, `{"a":[1,}`} {
 		body := []byte(text)

@@ -13,3 +13,10 @@ func TestCutKeepsCharactersWhole(t *testing.T) {
 	}
 	require.Equal(t, "aé", Truncate("aé漢b", 5))
 }
+
+func TestEveryCodeHasItsWords(t *testing.T) {
+	for code := range refusals {
+		require.NotEmpty(t, code.Advice(), code)
+		require.Contains(t, (&Error{Code: code, Seen: "<seen>"}).Error(), "<seen>", code)
+	}
+}
