@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -34,8 +33,8 @@ type Options struct {
 	Program, Version string
 	// Instance distinguishes the workers of one fleet. It may be empty.
 	Instance string
-	// Environ decides whether tracing is on. The SDK reads the export options from
-	// the environment of the process.
+	// Environ decides whether tracing is on, and where spans go. The SDK reads the options of sampling and
+	// batches, and the attributes of the resource, from the environment of the process.
 	Environ map[string]string
 	// Log gets one line about variables that cannot be followed, one when the receiver fails and one when
 	// it works again.
@@ -92,9 +91,13 @@ func Start(ctx context.Context, o Options) *Tracing {
 }
 
 func start(ctx context.Context, o Options) (*Tracing, error) {
-	exporter, err := newExporter(ctx)
+	c, err := newClient(o.Environ, o.Version)
 	if err != nil {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_*: %w", err)
+		return nil, err
+	}
+	exporter, err := otlptrace.New(ctx, c)
+	if err != nil {
+		return nil, err
 	}
 	own := []attribute.KeyValue{semconv.ServiceName(scope + "-" + o.Program), semconv.ServiceVersion(o.Version)}
 	if o.Instance != "" {
@@ -106,12 +109,6 @@ func start(ctx context.Context, o Options) (*Tracing, error) {
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(&watched{SpanExporter: exporter, log: o.Log}))
 	return &Tracing{provider: p, tracer: p.Tracer(scope, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(span.SchemaURL))}, nil
-}
-
-// newExporter returns an exporter with connections of its own, which a proxy function gives it:
-// otherwise all exporters without a certificate share them.
-func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
-	return otlptracehttp.New(ctx, otlptracehttp.WithProxy(http.ProxyFromEnvironment))
 }
 
 // Tracer returns the tracer, or nil if tracing is off.
@@ -157,14 +154,6 @@ type watched struct {
 // ExportSpans implements sdktrace.SpanExporter.
 func (w *watched) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := w.SpanExporter.ExportSpans(ctx, spans)
-	if errors.Is(err, context.DeadlineExceeded) {
-		// A connection of HTTP/2 outlives a timeout: one that swallows what it is sent would
-		// take every export.
-		if next, fails := newExporter(context.WithoutCancel(ctx)); fails == nil {
-			_ = w.SpanExporter.Shutdown(ctx) // it only notes that
-			w.SpanExporter = next
-		}
-	}
 	switch {
 	case err != nil:
 		if !w.failing {
