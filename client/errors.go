@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"fmt"
 
 	"orderpost/internal/door"
 )
@@ -30,9 +29,7 @@ type UnconfirmedError struct {
 }
 
 // Error says what to do.
-func (e *UnconfirmedError) Error() string {
-	return fmt.Sprintf("not confirmed, the order may be stored: submit it again with the id %q: %v", e.ID, e.Err)
-}
+func (e *UnconfirmedError) Error() string { return (*door.UnconfirmedError)(e).Error() }
 
 // Unwrap returns why the answer is missing.
 func (e *UnconfirmedError) Unwrap() error { return e.Err }

@@ -3,27 +3,21 @@
 // It is a publisher and a reader like any other (docs/producers.md) and knows no rule of
 // its own.
 //
-//	door.go      what all callers of a process share
-//	order.go     one submission, and what can be wrong with it
-//	errors.go    what a caller does about an error
-//	files.go     what a door does with files of orders, if the program links package imports
+//	door.go     what all callers of a process share
+//	order.go    one submission, and what can be wrong with it
+//	errors.go   what a caller does about an error
+//	files.go    what a door does with files of orders, if the program links package imports
 //
 // The way in:
 //
-//	submit.go    from an order to its receipt
-//	known.go     whether a submission was stored before
-//	publish.go   group commit, and answers that do not say "stored" (R6)
-//	gather.go    concurrent calls share one request
-//	all.go       many orders, pipelined
+//	submit.go   from an order, or many, to their receipts
+//	publish.go  whether a submission was stored before; group commit, and answers that do not say "stored" (R6)
+//	gather.go   concurrent calls share one request
 //
 // What became of it:
 //
-//	outcome.go   what a record says about one submission
-//	lookup.go    reads by order_no, of which many share one
-//	scan.go      the waiting room, whose subjects name no orders
-//	follow.go    one follower of the results for everybody who waits
-//	entry.go     the records that it read last
-//	wait.go      until a submission has its outcome
-//	feed.go      all outcomes, from a position on, and the present end
-//	cancel.go    withdraw a submission
+//	outcome.go  of one submission: reads by order_no, of which many share one, and the wait for it
+//	follow.go   one follower of the results for everybody who waits
+//	feed.go     all outcomes, from a position on, and the present end
+//	cancel.go   withdraw a submission
 package door

@@ -24,15 +24,18 @@ type InvalidError struct {
 }
 
 // Error returns place, problem and advice in one line.
-func (e *InvalidError) Error() string {
-	text := e.Seen
-	if e.Where != "" {
-		text = e.Where + ": " + text
+func (e *InvalidError) Error() string { return Sentence(e.Where, e.Seen, e.Do) }
+
+// Sentence joins place, problem and advice, each of which may be empty: "timeout: is missing; add it".
+func Sentence(where, seen, do string) string {
+	text := where
+	if seen != "" && text != "" {
+		text += ": "
 	}
-	if e.Do != "" {
-		text += "; " + e.Do
+	if text += seen; do != "" && text != "" {
+		text += "; "
 	}
-	return text
+	return text + do
 }
 
 // Errors, each with what a caller does about it. They come wrapped, with the details.

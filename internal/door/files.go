@@ -147,9 +147,7 @@ type FileError struct {
 }
 
 // Error returns place, problem and advice in one line.
-func (e *FileError) Error() string {
-	return (&InvalidError{Where: e.Where, Seen: e.Seen, Do: e.Do}).Error()
-}
+func (e *FileError) Error() string { return Sentence(e.Where, e.Seen, e.Do) }
 
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }

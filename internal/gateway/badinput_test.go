@@ -278,22 +278,22 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 			}
 		}
 	}()
-	require.Eventually(t, func() bool { return r.crowd.open.Load() == 1 }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return r.crowd.open.Load() == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return r.connections.open.Load() == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.connections.open.Load() == 0 }, patience, 10*time.Millisecond)
 }
 
-// TestACrowd: connections beyond the bound are told so and closed, and those within it
+// TestTooManyConnections: connections beyond the bound are told so and closed, and those within it
 // are served meanwhile.
-func TestACrowd(t *testing.T) {
+func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 50
-	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns, o.idleSpared = most, time.Hour })
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns, o.minIdle = most, time.Hour })
 	inside := r.dial().send("GET /livez HTTP/1.1\nHost: localhost\n\n")
 	require.Equal(t, http.StatusOK, inside.answer().status)
 	for range most - 1 {
 		r.dial()
 	}
-	require.Eventually(t, func() bool { return r.crowd.open.Load() == most }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.connections.open.Load() == most }, patience, time.Millisecond)
 	told, cut := 0, 0
 	var outside []*raw
 	for range 2000 {
@@ -309,12 +309,12 @@ func TestACrowd(t *testing.T) {
 			continue
 		}
 		a := c.answer()
-		require.Equal(t, "crowded", a.problem(t).name())
+		require.Equal(t, "too-many-connections", a.problem(t).name())
 		require.NotEmpty(t, a.header.Get("Retry-After"))
 		c.closed()
 		told++
 	}
-	require.GreaterOrEqual(t, told, mostTold)
+	require.GreaterOrEqual(t, told, mostRefused)
 	require.Equal(t, 2000, told+cut)
 	require.Equal(t, http.StatusOK, inside.send("GET /livez HTTP/1.1\nHost: localhost\n\n").answer().status)
 }
@@ -324,29 +324,29 @@ func TestACrowd(t *testing.T) {
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most = 20
-	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns, o.idleSpared = most, time.Nanosecond })
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns, o.minIdle = most, time.Nanosecond })
 	ask := func(c *raw) answer { return c.send("GET /livez HTTP/1.1\nHost: localhost\n\n").answer() }
 	var all []*raw
 	for range most {
 		all = append(all, r.dial())
 		require.Equal(t, http.StatusOK, ask(all[len(all)-1]).status)
-		require.Eventually(t, func() bool { return r.crowd.resting() == len(all) }, patience, time.Millisecond, "the server tells of it after the answer")
+		require.Eventually(t, func() bool { return r.connections.resting() == len(all) }, patience, time.Millisecond, "the server tells of it after the answer")
 	}
 	require.Equal(t, http.StatusOK, ask(all[0]).status)
-	require.Eventually(t, func() bool { return r.crowd.resting() == most }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.connections.resting() == most }, patience, time.Millisecond)
 	for range most / 2 {
 		require.Equal(t, http.StatusOK, ask(r.dial()).status)
-		require.Eventually(t, func() bool { return r.crowd.resting() == most }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return r.connections.resting() == most }, patience, time.Millisecond)
 	}
 	for _, c := range all[1 : most/2+1] {
 		c.closed()
 	}
 	require.Equal(t, http.StatusOK, ask(all[0]).status, "it was used later")
-	require.EqualValues(t, most, r.crowd.open.Load())
+	require.EqualValues(t, most, r.connections.open.Load())
 }
 
 // resting is how many connections are idle.
-func (c *crowd) resting() int {
+func (c *connections) resting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.idle.Len()

@@ -30,7 +30,7 @@ func (c *call) outcomes() error {
 	defer cancel()
 	end, err := c.s.door.End(ctx)
 	if err != nil {
-		return looking(err)
+		return lookupProblem(err)
 	}
 	after, p := c.after(end)
 	if p != nil {
@@ -62,7 +62,7 @@ func (c *call) after(end uint64) (after uint64, p *problem) {
 		after, p = c.number("after", "0", 0)
 	}
 	if p == nil && after > end {
-		p = looking(door.ErrPosition)
+		p = lookupProblem(door.ErrPosition)
 	}
 	return after, p
 }
@@ -109,7 +109,7 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 			if ctx.Err() != nil {
 				break
 			}
-			return looking(err)
+			return lookupProblem(err)
 		}
 		if p := c.recheck(); p != nil {
 			p.cut = f.begun
@@ -162,11 +162,11 @@ func (c *call) events(after uint64) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	defer context.AfterFunc(c.s.drain, cancel)()
-	f := &feed{call: c, media: mediaEvents, at: after, told: after, flushes: true}
+	f := &feed{call: c, media: mediaEvents, at: after, written: after, flushes: true}
 	if f.write([]byte("retry: 2000\n")) != nil { // without an empty line, which some clients take for an event
 		return nil
 	}
-	defer f.beat(cancel)()
+	defer f.heartbeat(cancel)()
 	for o, err := range c.s.door.Outcomes(ctx, after) {
 		if err != nil {
 			if ctx.Err() == nil {
@@ -178,7 +178,7 @@ func (c *call) events(after uint64) error {
 			return nil
 		}
 		if !c.client.sees(o) {
-			f.pass(o.Position)
+			f.skip(o.Position)
 			continue
 		}
 		if f.event(o) != nil {
@@ -194,10 +194,10 @@ type feed struct {
 	media   string
 	flushes bool // each part goes out at once
 
-	mu    sync.Mutex
-	begun bool
-	at    uint64 // the position of the last outcome that was written or left out
-	told  uint64 // the last position that was written
+	mu      sync.Mutex
+	begun   bool
+	at      uint64 // the position of the last outcome that was written or left out
+	written uint64 // the last position that was written
 }
 
 // write writes one part of the answer. The first one sends the header before it.
@@ -231,22 +231,22 @@ func (f *feed) flush() error { return f.control.Flush() }
 func (f *feed) event(o door.Outcome) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.at, f.told = o.Position, o.Position
+	f.at, f.written = o.Position, o.Position
 	return f.writeLocked(fmt.Appendf(nil, "id: %d\nevent: outcome\ndata: %s\n", o.Position, jsonLine(f.client.outcomeOf(o))))
 }
 
-// pass notes an outcome that the client does not see.
-func (f *feed) pass(position uint64) {
+// skip notes an outcome that the client does not see.
+func (f *feed) skip(position uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.at = position
 }
 
-// beat says every now and then how far the feed is, if outcomes were left out: a client that sees
+// heartbeat says every now and then how far the feed is, if outcomes were left out: a client that sees
 // few of them need not begin far back. Otherwise it says that the feed is alive, in a comment
 // without an empty line, which some clients take for an event. It ends the feed of a client that is
 // gone.
-func (f *feed) beat(end func()) (stop func()) {
+func (f *feed) heartbeat(end func()) (stop func()) {
 	var timer *time.Timer
 	stopped := false
 	f.mu.Lock() // the first beat may come before the timer is known
@@ -258,8 +258,8 @@ func (f *feed) beat(end func()) (stop func()) {
 			return
 		}
 		beat := []byte(": alive\n")
-		if f.at > f.told {
-			f.told = f.at
+		if f.at > f.written {
+			f.written = f.at
 			beat = fmt.Appendf(nil, "id: %d\nevent: position\ndata: %s\n", f.at, jsonLine(next{f.at}))
 		}
 		if f.writeLocked(beat) != nil {

@@ -27,7 +27,7 @@ func (c *call) takeFile() error {
 		return p
 	}
 	defer c.bodyEnds()()
-	i, err := c.s.files.Take(c.Context(), r, &paced{c})
+	i, err := c.s.files.Take(c.Context(), r, &uploadBody{c})
 	if err != nil {
 		if p := c.recheck(); p != nil {
 			return p
@@ -35,7 +35,7 @@ func (c *call) takeFile() error {
 		if _, clients := errors.AsType[*door.FileError](err); !clients {
 			return err // the door's own disk
 		}
-		return importing(err)
+		return importProblem(err)
 	}
 	_ = c.control.SetReadDeadline(time.Time{})
 	c.w.Header().Set("Location", importURL(i.ID))
@@ -43,11 +43,11 @@ func (c *call) takeFile() error {
 	return nil
 }
 
-// paced is a body that may take as long as it needs, while it moves.
-type paced struct{ *call }
+// uploadBody is a body that may take as long as it needs, while it moves.
+type uploadBody struct{ *call }
 
 // Read implements io.Reader.
-func (p *paced) Read(b []byte) (int, error) {
+func (p *uploadBody) Read(b []byte) (int, error) {
 	_ = p.control.SetReadDeadline(time.Now().Add(p.s.bodyTimeout))
 	if revoked := p.revoked(); revoked != nil { // what ended it has set another deadline
 		return 0, revoked
@@ -106,7 +106,7 @@ func (c *call) findImport() (i door.Import, err error) {
 		return i, problemOf(noImports, "", c.s.noFiles, "ask the door that took the file")
 	}
 	if i, err = c.s.files.Look(c.PathValue("id")); err != nil {
-		return i, importing(err)
+		return i, importProblem(err)
 	}
 	if i.By != c.actor().Name && !c.client.may(ReadAll) {
 		return i, noSuchImport()
@@ -131,7 +131,7 @@ func (c *call) importState() error {
 		ctx, cancel := context.WithTimeout(c.Context(), countWait)
 		defer cancel()
 		if i.Outcomes, err = c.s.files.Outcomes(ctx, i.ID); err != nil {
-			return importing(err)
+			return importProblem(err)
 		}
 	}
 	c.answer(http.StatusOK, importOf(i))
@@ -147,7 +147,7 @@ func (c *call) cancelImport() error {
 	ctx, cancel := c.until(c.s.storeTimeout)
 	defer cancel()
 	if i, err = c.s.files.Cancel(ctx, i.ID, c.actor()); err != nil {
-		return importing(err)
+		return importProblem(err)
 	}
 	status := http.StatusOK
 	if i.State == door.Cancelling || i.Withdrawn != nil && i.Withdrawn.Open > 0 {
@@ -167,7 +167,7 @@ func (c *call) importResults() error {
 	if err := c.s.files.Results(c.Context(), i.ID, asWriter{f}); err != nil {
 		p := c.recheck()
 		if p == nil {
-			p = importing(err)
+			p = importProblem(err)
 		}
 		p.cut = f.begun
 		return p
@@ -198,7 +198,7 @@ type imported struct {
 func importOf(i door.Import) *imported {
 	out := &imported{Import: i}
 	if i.Why != nil {
-		out.Problem = importing(i.Why)
+		out.Problem = importProblem(i.Why)
 	}
 	return out
 }
@@ -207,11 +207,11 @@ func importOf(i door.Import) *imported {
 var fileKinds = map[door.FileErrorKind]kind{door.FileParameter: badRequest, door.FileUnusable: invalidImport, door.FileTooLarge: tooLarge, door.FileBrokenOff: badRequest, door.FileNoRoom: noRoom,
 	door.FileTooMany: tooMany, door.FileUnready: notReady}
 
-// importing returns the problem that an error of an import is.
-func importing(err error) *problem {
+// importProblem returns the problem that an error of an import is.
+func importProblem(err error) *problem {
 	bad, ok := errors.AsType[*door.FileError](err)
 	if !ok {
-		return looking(err)
+		return lookupProblem(err)
 	}
 	k := fileKinds[bad.Kind]
 	switch {

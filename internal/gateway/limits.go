@@ -55,8 +55,8 @@ func (l *limits) admit() (after time.Duration) {
 	return after
 }
 
-// paced waits until the rate has room for one more order of a stream.
-func (l *limits) paced(ctx context.Context) error { return l.pace.Wait(ctx) }
+// waitForRate waits until the rate has room for one more order of a stream.
+func (l *limits) waitForRate(ctx context.Context) error { return l.pace.Wait(ctx) }
 
 // enter takes a slot. leave gives it back; nil = none is free.
 func (l *limits) enter(wait bool) (leave func()) {

@@ -46,7 +46,7 @@ func (c *call) await(o door.Outcome, wait time.Duration) (door.Outcome, error) {
 	case err == nil:
 		return settled, nil
 	case ctx.Err() == nil:
-		return o, looking(err)
+		return o, lookupProblem(err)
 	}
 	return o, nil
 }
@@ -68,7 +68,7 @@ func (c *call) cancel() error {
 		case err != nil && o.Pending && ctx.Err() != nil:
 			// The mark may stand. The client asks again, or waits for the outcome.
 		case err != nil:
-			return looking(err)
+			return lookupProblem(err)
 		}
 	}
 	switch {
@@ -100,7 +100,7 @@ func (c *call) find() (door.Outcome, error) {
 		case errors.Is(err, door.ErrUnknownOrder):
 			c.hint(p, o.Record)
 		case err != nil:
-			return o, looking(err)
+			return o, lookupProblem(err)
 		case c.client.sees(o):
 			return o, nil
 		case id == "" && c.unsearched(ctx): // the client's own may wait, whatever else there is
@@ -152,4 +152,58 @@ func (c *call) wait() (time.Duration, *problem) {
 		return 0, problemOf(badRequest, "parameter wait", fmt.Sprintf("%.40q", text), "give a duration such as 30s, at most "+maxWait.String())
 	}
 	return wait, nil
+}
+
+// receipt is the answer to an order that is stored.
+type receipt struct {
+	Line       int    `json:"line,omitempty"`
+	Status     int    `json:"status"`
+	OrderNo    string `json:"order_no"`
+	Submission string `json:"submission"`
+	// Result is "stored", or "same": this submission was stored before.
+	Result string `json:"result"`
+}
+
+// outcome is what became of one submission.
+type outcome struct {
+	OrderNo    string `json:"order_no"`
+	Submission string `json:"submission"`
+	// State is "pending" or "settled".
+	State string `json:"state"`
+	// Outcome is one of the eight words; "" while State is pending.
+	Outcome string `json:"outcome,omitempty"`
+	// Created says whether the order exists at the API by this submission: yes, no or
+	// unknown.
+	Created string `json:"created"`
+	Reason  string `json:"reason,omitempty"`
+	// Attempts are those at the order_no; EnqueuedAt and SettledAt are the submission's.
+	Attempts   int       `json:"attempts"`
+	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
+	SettledAt  time.Time `json:"settled_at,omitzero"`
+	Batch      string    `json:"batch,omitempty"`
+	Source     string    `json:"source,omitempty"`
+	// Position is the place in the feed; 0 = none yet.
+	Position uint64 `json:"position,omitempty"`
+}
+
+// outcomeOf returns an outcome as the client sees it: without the batch and the source of another
+// one that brought the order first.
+func (by *client) outcomeOf(o door.Outcome) *outcome {
+	if !by.may(ReadAll) && o.Source != by.name && !by.owns(o.Source) {
+		o.Batch, o.Source = "", ""
+	}
+	out := &outcome{OrderNo: o.OrderNo, Submission: o.ID, State: "settled", Outcome: o.Outcome.String(), Created: o.Created, Reason: o.Reason,
+		Batch: o.Batch, Source: o.Source, Position: o.Position}
+	if o.Pending {
+		out.State, out.Outcome = "pending", ""
+	}
+	r := o.Record
+	switch c := r.ConflictOf(o.ID); {
+	case r == nil:
+	case c != nil:
+		out.SettledAt, out.EnqueuedAt = c.RefusedAt, c.EnqueuedAt
+	case r.IntentID == o.ID:
+		out.Attempts, out.SettledAt, out.EnqueuedAt = r.Attempts, r.SettledAt, r.EnqueuedAt
+	}
+	return out
 }

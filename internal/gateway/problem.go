@@ -1,11 +1,21 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"orderpost/internal/door"
+	"orderpost/internal/ops"
+	"orderpost/internal/order"
 )
 
 // kind is one kind of problem. Its name is the end of the problem's type, and clients
@@ -22,43 +32,43 @@ const typePrefix = "urn:orderpost:problem:"
 // The kinds of problems. A refused order was not stored, except maybe one that is
 // unconfirmed.
 var (
-	badRequest     = kind{"bad-request", http.StatusBadRequest, "The request cannot be read."}
-	invalidJSON    = kind{"invalid-json", http.StatusBadRequest, "The body is no JSON."}
-	unauthorized   = kind{"unauthorized", http.StatusUnauthorized, "The token is missing, or nobody's."}
-	forbidden      = kind{"forbidden", http.StatusForbidden, "The client may not do this."}
-	notFound       = kind{"not-found", http.StatusNotFound, "There is nothing at this address."}
-	unknownOrder   = kind{"unknown-order", http.StatusNotFound, "Nobody knows this order."}
-	unknownImport  = kind{"unknown-import", http.StatusNotFound, "Nobody knows this import."}
-	badMethod      = kind{"method-not-allowed", http.StatusMethodNotAllowed, "This address does not take this method."}
-	slowBody       = kind{"slow-body", http.StatusRequestTimeout, "The body did not arrive in time."}
-	pendingOther   = kind{"pending", http.StatusConflict, "Another submission of this order_no is pending."}
-	settledOther   = kind{"settled", http.StatusConflict, "The order cannot be withdrawn any more."}
-	notReady       = kind{"not-ready", http.StatusConflict, "The import is not that far."}
-	goneBy         = kind{"position-gone", http.StatusGone, "The results do not reach to this position."}
-	tooLarge       = kind{"too-large", http.StatusRequestEntityTooLarge, "The body is too large."}
-	mediaType      = kind{"media-type", http.StatusUnsupportedMediaType, "The body has another media type."}
-	misdirected    = kind{"misdirected", http.StatusMisdirectedRequest, "The request is for another host."}
-	invalidOrder   = kind{"invalid-order", http.StatusUnprocessableEntity, "The order can never be sent."}
-	invalidImport  = kind{"invalid-import", http.StatusUnprocessableEntity, "The file cannot be imported; nothing of it is stored."}
-	keyReused      = kind{"key-reused", http.StatusUnprocessableEntity, "The key names another order."}
-	tooMany        = kind{"too-many-requests", http.StatusTooManyRequests, "The client asks for more than its share."}
-	internal       = kind{"internal", http.StatusInternalServerError, "The door failed."}
-	noImports      = kind{"no-imports", http.StatusNotImplemented, "This door takes no files."}
-	full           = kind{"full", http.StatusServiceUnavailable, "There is no room for orders; nothing was stored."}
-	unavailable    = kind{"unavailable", http.StatusServiceUnavailable, "The broker is out of reach; nothing was stored."}
-	unreachable    = kind{"unreachable", http.StatusServiceUnavailable, "The broker is out of reach."}
-	notSearched    = kind{"not-searched", http.StatusServiceUnavailable, "The door cannot tell now."}
-	draining       = kind{"draining", http.StatusServiceUnavailable, "The door is being closed; nothing was done."}
-	tooManyAtAll   = kind{"crowded", http.StatusServiceUnavailable, "The door has no room for another connection; nothing was done."}
-	noRoom         = kind{"no-room", http.StatusInsufficientStorage, "There is no room for the file; nothing of it is kept."}
-	unconfirmed    = kind{"unconfirmed", http.StatusGatewayTimeout, "The broker did not confirm the order in time; it may be stored."}
-	unansweredLook = kind{"unanswered", http.StatusGatewayTimeout, "The broker did not answer in time."}
+	badRequest         = kind{"bad-request", http.StatusBadRequest, "The request cannot be read."}
+	invalidJSON        = kind{"invalid-json", http.StatusBadRequest, "The body is no JSON."}
+	unauthorized       = kind{"unauthorized", http.StatusUnauthorized, "The token is missing, or nobody's."}
+	forbidden          = kind{"forbidden", http.StatusForbidden, "The client may not do this."}
+	notFound           = kind{"not-found", http.StatusNotFound, "There is nothing at this address."}
+	unknownOrder       = kind{"unknown-order", http.StatusNotFound, "Nobody knows this order."}
+	unknownImport      = kind{"unknown-import", http.StatusNotFound, "Nobody knows this import."}
+	badMethod          = kind{"method-not-allowed", http.StatusMethodNotAllowed, "This address does not take this method."}
+	slowBody           = kind{"slow-body", http.StatusRequestTimeout, "The body did not arrive in time."}
+	pendingOther       = kind{"pending", http.StatusConflict, "Another submission of this order_no is pending."}
+	settledOther       = kind{"settled", http.StatusConflict, "The order cannot be withdrawn any more."}
+	notReady           = kind{"not-ready", http.StatusConflict, "The import is not that far."}
+	goneBy             = kind{"position-gone", http.StatusGone, "The results do not reach to this position."}
+	tooLarge           = kind{"too-large", http.StatusRequestEntityTooLarge, "The body is too large."}
+	mediaType          = kind{"media-type", http.StatusUnsupportedMediaType, "The body has another media type."}
+	misdirected        = kind{"misdirected", http.StatusMisdirectedRequest, "The request is for another host."}
+	invalidOrder       = kind{"invalid-order", http.StatusUnprocessableEntity, "The order can never be sent."}
+	invalidImport      = kind{"invalid-import", http.StatusUnprocessableEntity, "The file cannot be imported; nothing of it is stored."}
+	keyReused          = kind{"key-reused", http.StatusUnprocessableEntity, "The key names another order."}
+	tooMany            = kind{"too-many-requests", http.StatusTooManyRequests, "The client asks for more than its share."}
+	internal           = kind{"internal", http.StatusInternalServerError, "The door failed."}
+	noImports          = kind{"no-imports", http.StatusNotImplemented, "This door takes no files."}
+	full               = kind{"full", http.StatusServiceUnavailable, "There is no room for orders; nothing was stored."}
+	unavailable        = kind{"unavailable", http.StatusServiceUnavailable, "The broker is out of reach; nothing was stored."}
+	unreachable        = kind{"unreachable", http.StatusServiceUnavailable, "The broker is out of reach."}
+	notSearched        = kind{"not-searched", http.StatusServiceUnavailable, "The door cannot tell now."}
+	draining           = kind{"draining", http.StatusServiceUnavailable, "The door is being closed; nothing was done."}
+	tooManyConnections = kind{"too-many-connections", http.StatusServiceUnavailable, "The door has no room for another connection; nothing was done."}
+	noRoom             = kind{"no-room", http.StatusInsufficientStorage, "There is no room for the file; nothing of it is kept."}
+	unconfirmed        = kind{"unconfirmed", http.StatusGatewayTimeout, "The broker did not confirm the order in time; it may be stored."}
+	unansweredLook     = kind{"unanswered", http.StatusGatewayTimeout, "The broker did not answer in time."}
 )
 
 // kinds lists every kind, for the document and its test.
 func kinds() []kind {
 	return []kind{badRequest, invalidJSON, unauthorized, forbidden, notFound, unknownOrder, unknownImport, badMethod, slowBody, pendingOther, settledOther, notReady, goneBy, tooLarge,
-		mediaType, misdirected, invalidOrder, invalidImport, keyReused, tooMany, internal, noImports, full, unavailable, unreachable, notSearched, draining, tooManyAtAll, noRoom, unconfirmed, unansweredLook}
+		mediaType, misdirected, invalidOrder, invalidImport, keyReused, tooMany, internal, noImports, full, unavailable, unreachable, notSearched, draining, tooManyConnections, noRoom, unconfirmed, unansweredLook}
 }
 
 // problem is an answer that is not 2xx, as RFC 9457 has it. It is the error of the
@@ -93,19 +103,7 @@ type problem struct {
 
 // problemOf makes a problem. Each of where, seen and do may be empty.
 func problemOf(k kind, where, seen, do string) *problem {
-	return &problem{Type: typePrefix + k.name, Title: k.title, Status: k.status, Detail: sentence(where, seen, do), Where: where, Seen: seen, Do: do}
-}
-
-// sentence joins the parts that are there: "timeout: is missing; add it".
-func sentence(where, seen, do string) string {
-	text := where
-	if seen != "" && text != "" {
-		text += ": "
-	}
-	if text += seen; do != "" && text != "" {
-		text += "; "
-	}
-	return text + do
+	return &problem{Type: typePrefix + k.name, Title: k.title, Status: k.status, Detail: door.Sentence(where, seen, do), Where: where, Seen: seen, Do: do}
 }
 
 // Error implements error.
@@ -170,4 +168,133 @@ func ProblemTypes() (types []string) {
 		types = append(types, typePrefix+k.name)
 	}
 	return types
+}
+
+// How long a client is asked to wait before it asks again.
+const (
+	retryFull        = 10 * time.Second
+	retryUnavailable = 2 * time.Second
+	retryDraining    = time.Second
+	retrySlots       = time.Second
+	retryConnections = 5 * time.Second
+)
+
+// storeProblem returns the problem that an error of a submission is.
+func (c *call) storeProblem(err error, orderNo, submission string) *problem {
+	p := c.kindOfStoreProblem(err)
+	p.cause = err
+	return p.of(orderNo, submission)
+}
+
+func (c *call) kindOfStoreProblem(err error) *problem {
+	if bad, ok := errors.AsType[*door.InvalidError](err); ok {
+		return invalidProblem(bad)
+	}
+	const again = "send the request again with the same Idempotency-Key, or with the same body and none"
+	switch _, maybe := errors.AsType[*door.UnconfirmedError](err); {
+	case maybe:
+	case errors.Is(err, door.ErrIDUsed):
+		where := "header " + headerKey
+		if c.Header.Get(headerKey) == "" {
+			where = "submission"
+		}
+		return problemOf(keyReused, where, "it named another order or another body before, or a submission that another one of the order has replaced; nothing was stored now",
+			"send another key with another order, and the same body with the same key; what became of the order: GET /v1/orders?order_no=…")
+	case errors.Is(err, door.ErrPending):
+		return problemOf(pendingOther, "order_no", "another submission of this order waits for its outcome, so this one was not stored",
+			"wait for that outcome (GET /v1/orders?order_no=…&wait=60s), and post again if the order is still wanted")
+	case errors.Is(err, door.ErrFull):
+		return problemOf(full, "", "the broker takes no more orders", again+", later").retry(retryFull)
+	case errors.Is(err, door.ErrUnavailable), errors.Is(err, door.ErrClosed):
+		return problemOf(unavailable, "", "", again).retry(retryUnavailable)
+	}
+	return problemOf(unconfirmed, "", "", again+"; nothing is stored twice").retry(retryUnavailable)
+}
+
+// internalProblem returns the problem that any other error is.
+func internalProblem(err error) *problem {
+	p := problemOf(internal, "", "", "tell whoever runs the door; its log says more")
+	p.cause = err
+	return p
+}
+
+// headerOf names the header that a field of door.Order comes from.
+var headerOf = map[string]string{"id": headerKey, "deadline": headerDeadline, "not_before": headerNotBefore, "lane": headerLane, "batch": headerBatch, "traceparent": headerTraceparent}
+
+// invalidProblem returns the problem of an order that can never be sent.
+func invalidProblem(bad *door.InvalidError) *problem {
+	where, k := bad.Where, invalidOrder
+	if h, of := headerOf[where]; of && bad.Code == "bad_"+where { // else it is a field of the body with that name
+		where = "header " + h
+	}
+	switch order.Code(bad.Code) {
+	case order.CodeTooLarge:
+		k = tooLarge
+	case order.CodeInvalidJSON, order.CodeInvalidUTF8:
+		k = invalidJSON
+	}
+	return problemOf(k, where, bad.Seen, bad.Do)
+}
+
+// lookupProblem returns the problem that an error of a look-up is. An order that nobody knows
+// and one that the client may not see have the same answer.
+func lookupProblem(err error) *problem {
+	var p *problem
+	switch {
+	case errors.Is(err, door.ErrUnknownOrder):
+		return noSuchOrder()
+	case errors.Is(err, door.ErrPending): // of a withdrawal
+		return problemOf(pendingOther, "order_no", "another submission of this order waits, too, and would be withdrawn with this one; nothing was done", "wait for its outcome, or let a person withdraw both (orderpost enqueue cancel --order)")
+	case errors.Is(err, door.ErrPosition):
+		return problemOf(goneBy, "position", "it is beyond the end of the results, which were made anew or restored since", "follow them from after=0")
+	case errors.Is(err, door.ErrUnavailable), errors.Is(err, door.ErrClosed):
+		p = problemOf(unreachable, "", "", "ask again").retry(retryUnavailable)
+	case errors.Is(err, context.DeadlineExceeded):
+		p = problemOf(unansweredLook, "", "", "ask again").retry(retryUnavailable)
+	default:
+		p = problemOf(unreachable, "", "the broker refused or did not answer; the door's log says why", "ask again, or tell whoever runs the door").retry(retryUnavailable)
+	}
+	p.cause = err
+	return p
+}
+
+func noSuchOrder() *problem {
+	return problemOf(unknownOrder, "order_no", "there is no such order or submission, or it is another client's", "compare order_no and submission with the receipt")
+}
+
+// bodyProblem returns the problem that an error of reading a body is.
+func bodyProblem(err error, limit int) *problem {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	var p *problem
+	switch {
+	case large:
+		return tooLargeBody(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p = problemOf(slowBody, "body", "it did not arrive in time", "look at the connection, and send it again")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		p = problemOf(badRequest, "body", "it broke off", "send it again")
+	default:
+		p = problemOf(badRequest, "body", "its transfer encoding is broken", "send it again with a Content-Length, or in whole chunks")
+	}
+	p.cause = err
+	return p
+}
+
+func tooLargeBody(limit int) *problem {
+	return problemOf(tooLarge, "body", fmt.Sprintf("it has more than %d bytes", limit), "send a smaller order; this is the most that this client may send")
+}
+
+// MetricsOptions name what the door answers.
+func MetricsOptions() ops.GatewayOptions {
+	o := ops.GatewayOptions{Routes: []string{"submit", "order", "cancel", "outcomes", "import", "import-state", "import-cancel", "import-results", otherRoute}, Results: []string{"stored", "same"},
+		Statuses: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}}
+	for _, k := range []kind{invalidOrder, invalidJSON, keyReused, pendingOther, full, unavailable, unconfirmed, tooLarge, slowBody, badRequest, draining} {
+		o.Results = append(o.Results, k.name) // others end a request before it has an order
+	}
+	for _, k := range kinds() {
+		o.Statuses = append(o.Statuses, k.status)
+	}
+	slices.Sort(o.Statuses)
+	o.Statuses = slices.Compact(o.Statuses)
+	return o
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"orderpost/internal/door"
 )
 
 // recheckEvery is how often the requests under way are held against the file of clients.
@@ -82,11 +84,11 @@ func (c *call) recheck() *problem {
 	case !c.certified.IsZero() && time.Now().After(c.certified):
 		return problemOf(unauthorized, "certificate", "it ended while the request was under way", "send the request with a new certificate")
 	case !now.may(c.need):
-		return lacks(now, c.need)
+		return lacksScope(now, c.need)
 	case c.client.may(ReadAll) && !now.may(ReadAll) && c.need == Read:
-		p := lacks(now, ReadAll)
+		p := lacksScope(now, ReadAll)
 		p.Do = "send the request again: it is answered with the outcomes of the client's own orders"
-		p.Detail = sentence(p.Where, p.Seen, p.Do)
+		p.Detail = door.Sentence(p.Where, p.Seen, p.Do)
 		return p
 	}
 	return nil

@@ -84,9 +84,9 @@ func (s *Server) handler() http.Handler {
 		s.refuse(w, r, problemOf(notFound, "path", fmt.Sprintf("%.100q", r.URL.Path), "see /openapi.yaml for what there is"))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isCrowded(r.Context()) {
+		if beyondLimit(r.Context()) {
 			w.Header().Set("Connection", "close")
-			s.refuse(w, r, problemOf(tooManyAtAll, "", fmt.Sprintf("%d connections are open", s.crowd.most), "keep connections and reuse them, and try again").retry(retryCrowded))
+			s.refuse(w, r, problemOf(tooManyConnections, "", fmt.Sprintf("%d connections are open", s.connections.most), "keep connections and reuse them, and try again").retry(retryConnections))
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -104,11 +104,11 @@ func (s *Server) open(media string, answer func() (int, []byte)) http.HandlerFun
 		w.Header().Set("Content-Type", media)
 		w.Header().Set("Cache-Control", "no-store")
 		c := &call{Request: r, w: w, control: http.NewResponseController(w), s: s}
-		c.restEnds() // net/http reads the body that nobody asked for before it answers
+		c.limitRest() // net/http reads the body that nobody asked for before it answers
 		c.deadline()
 		w.WriteHeader(status)
 		_, _ = w.Write(body) // the client is gone
-		c.rest()
+		c.discardRest()
 	}
 }
 
@@ -152,7 +152,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *problem) {
 	s.metrics.Requested(otherRoute, p.Status, 0)
 	c := &call{Request: r, w: w, control: http.NewResponseController(w), s: s}
 	c.refuse(p)
-	c.rest()
+	c.discardRest()
 }
 
 // serve serves a request of a route, and counts it.
@@ -177,7 +177,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	if p != nil && p.cut && seen.status != p.Status {
 		panic(http.ErrAbortHandler) // an answer that breaks off must not look whole
 	}
-	c.rest()
+	c.discardRest()
 }
 
 // safely calls serve. A panic is an error of this request alone.
@@ -201,12 +201,12 @@ func (c *call) refuse(p *problem) {
 	p.write(c.w)
 }
 
-// rest reads on for a moment if the client still sends a request that has its answer. A
+// discardRest reads on for a moment if the client still sends a request that has its answer. A
 // client that sends all of it before it reads would else lose the answer with its
 // connection. Whatever the client does, the connection is closed once it has sent
 // restBytes more, or after restTimeout.
-func (c *call) rest() {
-	c.restEnds()
+func (c *call) discardRest() {
+	c.limitRest()
 	if c.read || c.Body == http.NoBody {
 		return
 	}
@@ -215,8 +215,8 @@ func (c *call) rest() {
 	}
 }
 
-// restEnds bounds how long the rest of a request may take.
-func (c *call) restEnds() {
+// limitRest bounds how long the rest of a request may take.
+func (c *call) limitRest() {
 	_ = c.control.SetReadDeadline(time.Now().Add(min(restTimeout, c.s.bodyTimeout)))
 }
 
@@ -245,7 +245,7 @@ func (c *call) admitted(rt route) error {
 		return p
 	}
 	if !c.client.may(rt.need) {
-		return lacks(c.client, rt.need)
+		return lacksScope(c.client, rt.need)
 	}
 	c.need = rt.need
 	if cert := certificateOf(c.Request); cert != nil && c.Header.Get("Authorization") == "" {
@@ -273,7 +273,7 @@ func (c *call) admitted(rt route) error {
 	return rt.serve(c)
 }
 
-func lacks(c *client, s Scope) *problem {
+func lacksScope(c *client, s Scope) *problem {
 	return problemOf(forbidden, "client "+c.name, "it lacks the scope "+string(s), "ask whoever keeps the file of clients")
 }
 

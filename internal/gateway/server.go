@@ -62,7 +62,7 @@ type Options struct {
 	DrainTimeout time.Duration
 
 	mostConns    int           // 0 = mostConns, or what the system allows
-	idleSpared   time.Duration // 0 = headerTimeout; a test shortens these
+	minIdle      time.Duration // 0 = headerTimeout; a test shortens these
 	bodyTimeout  time.Duration // 0 = bodyTimeout
 	writeTimeout time.Duration // 0 = writeTimeout
 	storeTimeout time.Duration // 0 = storeTimeout
@@ -88,11 +88,11 @@ type Server struct {
 	files   door.Files
 	noFiles string
 
-	crowd    *crowd
-	url      string
-	http     *http.Server
-	done     chan struct{}
-	underWay underWay
+	connections *connections
+	url         string
+	http        *http.Server
+	done        chan struct{}
+	underWay    underWay
 	// drain ends when Stop is called: waits and feeds end with it.
 	drain     context.Context
 	stopWaits context.CancelFunc
@@ -124,7 +124,7 @@ func Listen(ctx context.Context, o Options) (_ *Server, err error) {
 	s.openFiles(ctx, o)
 	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: o.KeepAlive, MaxHeaderBytes: maxHeader,
-		ConnContext: remember, ConnState: s.crowd.changed, ErrorLog: log.New(complaints{s.log}, "", 0)}
+		ConnContext: connContext, ConnState: s.connections.connState, ErrorLog: log.New(complaints{s.log}, "", 0)}
 	if s.clients != nil {
 		go s.recheckAll(cmp.Or(o.recheckEvery, recheckEvery))
 	}
@@ -152,12 +152,12 @@ func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
 	if most == 0 {
 		most = affordable(mostConns)
 	}
-	s.crowd, s.url = &crowd{Listener: l, most: int64(most), spared: cmp.Or(o.idleSpared, headerTimeout)}, "http://"+l.Addr().String()
+	s.connections, s.url = &connections{Listener: l, most: int64(most), minIdle: cmp.Or(o.minIdle, headerTimeout)}, "http://"+l.Addr().String()
 	if conf == nil {
-		return s.crowd, nil
+		return s.connections, nil
 	}
 	s.url = "https://" + l.Addr().String()
-	return tls.NewListener(s.crowd, conf), nil
+	return tls.NewListener(s.connections, conf), nil
 }
 
 // CheckFiles returns what is wrong with the files that a valid configuration names: clients and

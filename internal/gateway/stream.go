@@ -57,7 +57,7 @@ func (c *call) submitLines(like door.Order, key string) error {
 	defer context.AfterFunc(c.s.drain, endRead)()
 	defer c.bodyEnds()()
 	f := &feed{call: c, media: mediaLines}
-	ended, end := make(chan struct{}), c.restEnds
+	ended, end := make(chan struct{}), c.limitRest
 	defer func() {
 		cancel()
 		end()
@@ -95,7 +95,7 @@ func (c *call) submitLines(like door.Order, key string) error {
 func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, more bool) {
 	p := l.wrong
 	if p == nil && err != nil {
-		p = c.storing(err, r.OrderNo, l.order.ID)
+		p = c.storeProblem(err, r.OrderNo, l.order.ID)
 	}
 	endSpan(l.span, r, p)
 	if p != nil {
@@ -117,7 +117,7 @@ func (r *lineReader) orders(ctx context.Context, yield func(door.Order) bool) {
 		if !more {
 			return
 		}
-		if n > 1 && r.call.client.limits.paced(ctx) != nil {
+		if n > 1 && r.call.client.limits.waitForRate(ctx) != nil {
 			return
 		}
 		if l.size = min(int64(len(l.order.Body)), aheadBytes); l.size == 0 && l.wrong == nil {
@@ -166,7 +166,7 @@ func (r *lineReader) next(ctx context.Context, n int) (l line, more bool) {
 		l.wrong, l.last = tooLargeBody(r.call.client.maxBody), true
 		return l, true
 	case err != nil:
-		l.wrong, l.last = reading(err, r.call.client.maxBody), true
+		l.wrong, l.last = bodyProblem(err, r.call.client.maxBody), true
 		return l, true
 	}
 	l.order.Body = bytes.TrimRight(text, "\r\n")

@@ -19,8 +19,8 @@ import (
 // door's package, and the tests there that make it.
 var beside = map[string]string{
 	"submit 408":   "TestBodiesThatDoNotArrive",
-	"document 503": "TestACrowd",
-	"live 503":     "TestACrowd",
+	"document 503": "TestTooManyConnections",
+	"live 503":     "TestTooManyConnections",
 	"import 408":   "TestParametersOfAnImport",
 	"import 503":   "TestRefusalsAreHeard",
 

@@ -11,28 +11,28 @@ import (
 )
 
 // mostConns bounds the connections at once, unless fewer files can be open. A wait over TLS takes some
-// 50 kB. Those beyond the bound are told so, and beyond mostTold more they are closed at once.
+// 50 kB. Those beyond the bound are told so, and beyond mostRefused more they are closed at once.
 const (
-	mostConns = 8_000
-	mostTold  = 500
+	mostConns   = 8_000
+	mostRefused = 500
 )
 
-// crowd is a listener that counts connections. Beyond its bound, the one that was idle longest
+// connections is a listener that counts connections. Beyond its bound, the one that was idle longest
 // makes room. It accepts some more, so that they can be told that there are too many.
-type crowd struct {
+type connections struct {
 	net.Listener
 	most int64
 	open atomic.Int64
-	// spared is how long an idle connection is not closed to make room: a client that sends one
+	// minIdle is how long an idle connection is not closed to make room: a client that sends one
 	// request after the other keeps it.
-	spared time.Duration
+	minIdle time.Duration
 
 	mu   sync.Mutex
 	idle list.List // of *conn, the one that was idle longest first
 }
 
 // Accept implements net.Listener.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *connections) Accept() (net.Conn, error) {
 	for {
 		accepted, err := c.Listener.Accept()
 		if err != nil {
@@ -42,32 +42,32 @@ func (c *crowd) Accept() (net.Conn, error) {
 		for n > c.most && c.closeIdle() {
 			n = c.open.Load()
 		}
-		one := &conn{Conn: accepted, crowd: c, crowded: n > c.most}
-		if n <= c.most+mostTold {
+		one := &conn{Conn: accepted, of: c, beyond: n > c.most}
+		if n <= c.most+mostRefused {
 			return one, nil
 		}
 		_ = one.Close()
 	}
 }
 
-// conn is a connection that its crowd counts.
+// conn is a connection that connections counts.
 type conn struct {
 	net.Conn
-	crowd   *crowd
-	crowded bool // it is beyond the bound
-	once    sync.Once
-	since   time.Time     // when it became idle
-	place   *list.Element // in crowd.idle; nil = it is not idle
+	of     *connections
+	beyond bool // it is beyond the bound
+	once   sync.Once
+	since  time.Time     // when it became idle
+	place  *list.Element // in connections.idle; nil = it is not idle
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.once.Do(func() { c.crowd.open.Add(-1) })
+	c.once.Do(func() { c.of.open.Add(-1) })
 	return c.Conn.Close()
 }
 
-// changed is http.Server.ConnState.
-func (c *crowd) changed(nc net.Conn, state http.ConnState) {
+// connState is http.Server.ConnState.
+func (c *connections) connState(nc net.Conn, state http.ConnState) {
 	one := counted(nc)
 	if one == nil {
 		return
@@ -84,7 +84,7 @@ func (c *crowd) changed(nc net.Conn, state http.ConnState) {
 }
 
 // closeIdle closes the connection that was idle longest; false = none is that may be.
-func (c *crowd) closeIdle() bool {
+func (c *connections) closeIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := c.idle.Front()
@@ -92,7 +92,7 @@ func (c *crowd) closeIdle() bool {
 		return false
 	}
 	one := first.Value.(*conn)
-	if time.Since(one.since) < c.spared {
+	if time.Since(one.since) < c.minIdle {
 		return false
 	}
 	c.idle.Remove(first)
@@ -101,10 +101,10 @@ func (c *crowd) closeIdle() bool {
 	return true
 }
 
-// crowdedKey is the context key of a connection beyond the bound.
-type crowdedKey struct{}
+// beyondKey is the context key of a connection beyond the bound.
+type beyondKey struct{}
 
-// counted returns the connection that the crowd counts; nil = it is another one.
+// counted returns the connection that connections counts; nil = it is another one.
 func counted(nc net.Conn) *conn {
 	if tls, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		nc = tls.NetConn()
@@ -113,13 +113,13 @@ func counted(nc net.Conn) *conn {
 	return one
 }
 
-// remember is http.Server.ConnContext.
-func remember(ctx context.Context, nc net.Conn) context.Context {
-	if one := counted(nc); one != nil && one.crowded {
-		return context.WithValue(ctx, crowdedKey{}, true)
+// connContext is http.Server.ConnContext.
+func connContext(ctx context.Context, nc net.Conn) context.Context {
+	if one := counted(nc); one != nil && one.beyond {
+		return context.WithValue(ctx, beyondKey{}, true)
 	}
 	return ctx
 }
 
-// isCrowded reports whether a request came on a connection beyond the bound.
-func isCrowded(ctx context.Context) bool { return ctx.Value(crowdedKey{}) != nil }
+// beyondLimit reports whether a request came on a connection beyond the bound.
+func beyondLimit(ctx context.Context) bool { return ctx.Value(beyondKey{}) != nil }
