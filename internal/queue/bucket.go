@@ -67,19 +67,9 @@ func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
 		raw.Header.Get("KV-Operation") == ""
 }
 
-// do carries out one request. It bounds each try, because the client would wait
-// for a lost answer as long as its caller has time.
-func (b *Bucket) do(ctx context.Context, request func(context.Context) error) error {
-	return b.conn.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := b.conn.link.bound(ctx)
-		defer cancel()
-		return request(ctx)
-	})
-}
-
 // Get reads one key. Error: ErrNoKey.
 func (b *Bucket) Get(ctx context.Context, key string) (e Entry, err error) {
-	err = b.do(ctx, func(ctx context.Context) error {
+	err = b.conn.request(ctx, func(ctx context.Context) error {
 		got, err := b.kv.Get(ctx, key)
 		if err == nil {
 			e = Entry{Key: key, Value: got.Value(), Revision: got.Revision(), At: got.Created()}
@@ -94,37 +84,38 @@ func (b *Bucket) Get(ctx context.Context, key string) (e Entry, err error) {
 
 // Put writes a key, whatever its value is now.
 func (b *Bucket) Put(ctx context.Context, key string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.wrap(b.do(ctx, func(ctx context.Context) error {
-		_, err := b.kv.Put(ctx, key, data)
-		return err
-	}))
+	return b.put(ctx, key, v, b.conn.request)
 }
 
 // PutSoon is Put for an act that a person must not believe in effect while it is not. It
 // gives up with [ErrSilent] if the broker can be reached and confirms nothing for a while.
 func (b *Bucket) PutSoon(ctx context.Context, key string, v any) error {
+	return b.put(ctx, key, v, b.doSoon)
+}
+
+// request carries out one request, and may repeat it.
+type request = func(ctx context.Context, try func(context.Context) error) error
+
+// put is Put that carries out its request by do.
+func (b *Bucket) put(ctx context.Context, key string, v any, do request) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return b.wrap(b.doSoon(ctx, func(ctx context.Context) error {
+	return b.wrap(do(ctx, func(ctx context.Context) error {
 		_, err := b.kv.Put(ctx, key, data)
 		return err
 	}))
 }
 
-// doSoon is do that gives up with [ErrSilent], as PutSoon says.
-func (b *Bucket) doSoon(ctx context.Context, request func(context.Context) error) error {
+// doSoon is a request that gives up with [ErrSilent], as PutSoon says.
+func (b *Bucket) doSoon(ctx context.Context, try func(context.Context) error) error {
 	var silent time.Time // since when
-	return b.do(ctx, func(ctx context.Context) error {
+	return b.conn.request(ctx, func(ctx context.Context) error {
 		if silent.IsZero() || !b.conn.Connected() {
 			silent = time.Now()
 		}
-		err := request(ctx)
+		err := try(ctx)
 		if err != nil && b.conn.transient(err) && b.conn.Connected() && time.Since(silent) > b.silentTerm {
 			return fmt.Errorf("%w for %s (%v)", ErrSilent, time.Since(silent).Round(time.Second), err)
 		}
@@ -139,7 +130,7 @@ const silentTerm = 15 * time.Second
 // and returns the new revision. It returns settle.ErrStale if another write
 // came before.
 func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (written uint64, err error) {
-	return b.swap(ctx, key, v, revision, b.do)
+	return b.swap(ctx, key, v, revision, b.conn.request)
 }
 
 // SwapSoon is Swap that gives up as PutSoon does.
@@ -148,7 +139,7 @@ func (b *Bucket) SwapSoon(ctx context.Context, key string, v any, revision uint6
 }
 
 // swap is Swap that carries out its request by do.
-func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, do func(context.Context, func(context.Context) error) error) (written uint64, err error) {
+func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, do request) (written uint64, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return 0, err
@@ -188,7 +179,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 	if revision > 0 {
 		opts = append(opts, jetstream.LastRevision(revision))
 	}
-	err := b.do(ctx, func(ctx context.Context) error { return b.kv.Delete(ctx, key, opts...) })
+	err := b.conn.request(ctx, func(ctx context.Context) error { return b.kv.Delete(ctx, key, opts...) })
 	if errors.Is(writeError(err), settle.ErrStale) {
 		return settle.ErrStale
 	}
@@ -197,7 +188,8 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // Erase removes a key and leaves no marker.
 func (b *Bucket) Erase(ctx context.Context, key string) error {
-	return b.wrap(b.reader.purge(ctx, b.stream(), b.prefix()+key, 0))
+	_, err := b.reader.purge(ctx, b.stream(), b.prefix()+key, 0)
+	return b.wrap(err)
 }
 
 func (b *Bucket) wrap(err error) error {
@@ -238,4 +230,78 @@ func (b *Bucket) Stores(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// Last reads the keys that match the patterns, all as of one moment. With one
+// replica the answer is exact. With more, a follower that lags may answer.
+func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry, err error) {
+	subjects := make([]string, len(patterns))
+	for i, p := range patterns {
+		subjects[i] = b.prefix() + p
+	}
+	err = b.conn.patiently(ctx, func(ctx context.Context) error {
+		entries = nil
+		return b.reader.askLast(ctx, b.stream(), query{"multi_last": subjects}, func(raw *settle.Message) {
+			if e, ok := b.entry(raw); ok {
+				entries = append(entries, e)
+			}
+		})
+	})
+	return entries, b.wrap(err)
+}
+
+// Walk passes every key that begins with prefix to visit. It stops at an error
+// of visit and returns that error unchanged. Walk reads the bucket's stream in
+// constant memory. To list keys through a consumer, a program would need the
+// right to create consumers, and a consumer can be pointed at any subject.
+func (b *Bucket) Walk(ctx context.Context, prefix string, visit func(Entry) error) error {
+	var stopped error
+	err := b.reader.walk(ctx, b.stream(), b.prefix()+prefix+">", func(page []*settle.Message) error {
+		for _, raw := range page {
+			if e, ok := b.entry(raw); ok {
+				if stopped = visit(e); stopped != nil {
+					return stopped
+				}
+			}
+		}
+		return nil
+	})
+	if stopped != nil {
+		return stopped
+	}
+	return b.wrap(err)
+}
+
+// Watch calls wake after each write to a key that begins with prefix, until ctx
+// ends. It makes reactions quick, not certain: a watch may miss what happens
+// while the broker restarts. So the caller must also read from time to time.
+func (b *Bucket) Watch(ctx context.Context, prefix string, wake func()) error {
+	w, err := b.kv.Watch(ctx, prefix+">", jetstream.UpdatesOnly())
+	if err != nil {
+		return b.wrap(err)
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.Updates():
+			if !open {
+				return nil
+			}
+			if e != nil {
+				wake()
+			}
+		}
+	}
+}
+
+// Now returns the broker's time, by which the entries of the bucket are stamped. This
+// machine's clock may be wrong.
+func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
+	stream, err := b.reader.stream(ctx, b.stream())
+	if err != nil {
+		return time.Time{}, b.wrap(err)
+	}
+	return stream.CachedInfo().TimeStamp, nil
 }

@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"orderpost/internal/duration"
+	"orderpost/internal/endpoint"
 )
 
 // Config says where the broker is and how the streams are laid out. Programs
@@ -161,3 +167,148 @@ const (
 	// waitingReserve is what a move adds to an intent's headers, at most, in bytes.
 	waitingReserve = 4 << 10
 )
+
+// checkURLs returns an error for a setting that is not a list of NATS URLs,
+// before a broker is dialled. In a password, an unescaped / ? # or comma ends
+// the address. The beginning of the password would then be dialled and printed
+// as host and port. The error never quotes the URL itself.
+func checkURLs(list string) error {
+	if list == "" {
+		return nil
+	}
+	for _, server := range strings.Split(list, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		u, err := url.Parse(server)
+		websocket := err == nil && strings.HasPrefix(u.Scheme, "ws") && !strings.Contains(u.Path, "@")
+		if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Trim(u.Path, "/") != "" && !websocket {
+			return fmt.Errorf("ORDERPOST_NATS_URL: %s is not a list of NATS URLs (nats://host:4222,…); write / ? # @ , and %% in a user name or password as %%2F %%3F %%23 %%40 %%2C %%25, "+
+				"and a token in front of the host (nats://TOKEN@host:4222)", RedactURL(list))
+		}
+		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return fmt.Errorf("ORDERPOST_NATS_URL: %s: the scheme is nats, tls, ws or wss", RedactURL(list))
+		}
+		if err := endpoint.Port(u); err != nil {
+			return fmt.Errorf("ORDERPOST_NATS_URL: %s: %w", RedactURL(list), err)
+		}
+	}
+	return nil
+}
+
+var (
+	schemes = regexp.MustCompile(`(^|,)\s*[a-z]{2,5}://`)
+	address = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?$`)
+)
+
+// RedactURL removes user names, passwords and tokens from a comma-separated
+// list of NATS URLs, for messages. It keeps only what is certainly an address.
+// After a scheme it hides everything up to the last @, because a password may
+// hold unescaped commas and slashes.
+func RedactURL(list string) string {
+	var out []string
+	for list != "" {
+		end := len(list)
+		if next := schemes.FindAllStringIndex(list, 2); len(next) > 0 && next[0][0] > 0 {
+			end = next[0][0]
+		} else if len(next) > 1 {
+			end = next[1][0]
+		}
+		out = append(out, redactPart(strings.TrimSpace(list[:end])))
+		list = strings.TrimPrefix(list[end:], ",")
+	}
+	return strings.Join(out, ",")
+}
+
+// redactPart redacts a part of the list in which only the first server may have
+// a scheme.
+func redactPart(part string) string {
+	scheme, rest, found := strings.Cut(part, "://")
+	if scheme += "://"; !found {
+		scheme, rest = "", part
+	}
+	at := strings.LastIndexByte(rest, '@')
+	query := strings.IndexByte(rest, '?')
+	if at >= 0 && query >= 0 && query < at && strings.Contains(rest[query:at], "=") {
+		return scheme + "***" // ?token=…@…: the @ may belong to the token, or to a password with ? and =
+	}
+	servers := strings.Split(rest[at+1:], ",")
+	for i, s := range servers {
+		s = strings.TrimSpace(s)
+		bare := s
+		if end := strings.IndexAny(s, "/?#"); end >= 0 {
+			bare = s[:end]
+		}
+		switch {
+		case !address.MatchString(bare):
+			s = "***"
+		case bare != s && s != bare+"/":
+			s = bare + "/***"
+		}
+		servers[i] = s
+	}
+	if at >= 0 {
+		servers[0] = "***@" + servers[0]
+	}
+	return scheme + strings.Join(servers, ",")
+}
+
+// security returns the connection's options for credentials and TLS. It reads
+// the files here, so that an error about a missing or broken file names its
+// variable before the broker is dialled. The client reads them again at every
+// connect and picks up renewed ones.
+func (c Config) security() ([]nats.Option, error) {
+	var opts []nats.Option
+	var errs []error
+	bad := func(name string, err error) { errs = append(errs, fmt.Errorf("ORDERPOST_%s: %w", name, err)) }
+	// take adds an option if applying it gives no error.
+	take := func(name string, opt nats.Option) {
+		if err := opt(&nats.Options{}); err != nil {
+			bad(name, err)
+			return
+		}
+		opts = append(opts, opt)
+	}
+	if c.Creds != "" && c.NKeyFile != "" {
+		bad("NATS_NKEY_FILE", errors.New("give either it or ORDERPOST_NATS_CREDS"))
+	}
+	if c.Creds != "" {
+		take("NATS_CREDS", func(o *nats.Options) error {
+			err := nats.UserCredentials(c.Creds)(o)
+			if err == nil {
+				_, err = o.SignatureCB(nil) // without a seed, each connect would fail, as if the broker were out of reach
+			}
+			return err
+		})
+	}
+	if c.NKeyFile != "" {
+		opt, err := nats.NkeyOptionFromSeed(c.NKeyFile)
+		if err != nil {
+			bad("NATS_NKEY_FILE", err)
+		} else {
+			opts = append(opts, opt)
+		}
+	}
+	if c.CAFile != "" {
+		take("NATS_CA_FILE", nats.RootCAs(c.CAFile))
+	}
+	switch {
+	case c.CertFile != "" && c.KeyFile != "":
+		take("NATS_CERT_FILE", nats.ClientCert(c.CertFile, c.KeyFile))
+	case c.CertFile != "":
+		bad("NATS_KEY_FILE", errors.New("is required beside ORDERPOST_NATS_CERT_FILE"))
+	case c.KeyFile != "":
+		bad("NATS_CERT_FILE", errors.New("is required beside ORDERPOST_NATS_KEY_FILE"))
+	}
+	switch {
+	case c.InboxPrefix == "":
+	case !inboxPrefix.MatchString(c.InboxPrefix):
+		bad("NATS_INBOX_PREFIX", fmt.Errorf("%q is not a subject of one to four tokens (letters, digits, _ and -, joined by dots)", c.InboxPrefix))
+	default:
+		opts = append(opts, nats.CustomInboxPrefix(c.InboxPrefix))
+	}
+	return opts, errors.Join(errs...)
+}
+
+// inboxPrefix matches a valid subject prefix for the broker's answers.
+var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)

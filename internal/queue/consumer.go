@@ -162,24 +162,12 @@ func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerCo
 // give up an intent (max_deliver), deliver it before AckWait is over, on which claims rely (backoff, R7), leave out
 // bodies, refuse what workers ask for or hand out less of it, or be gone after a pause. AckWait and replicas are
 // compared by themselves.
-func compareConsumer(have, want jetstream.ConsumerConfig) (diffs []Difference) {
-	check := func(field string, h, w any) {
-		if fmt.Sprint(h) != fmt.Sprint(w) {
-			diffs = append(diffs, Difference{field, h, w})
-		}
-	}
-	check("max_deliver", have.MaxDeliver, want.MaxDeliver)
-	check("backoff", have.BackOff, want.BackOff)
-	check("headers_only", have.HeadersOnly, want.HeadersOnly)
-	check("max_ack_pending", have.MaxAckPending, want.MaxAckPending)
+func compareConsumer(have, want jetstream.ConsumerConfig) []Difference {
+	names := []string{"max_deliver", "backoff", "headers_only", "max_ack_pending", "max_expires", "max_bytes", "inactive_threshold", "priority_groups"}
 	if have.MaxRequestBatch < pullMost { // a server's own limit may be higher
-		check("max_batch", have.MaxRequestBatch, want.MaxRequestBatch)
+		names = append(names, "max_batch")
 	}
-	check("max_expires", have.MaxRequestExpires, want.MaxRequestExpires)
-	check("max_bytes", have.MaxRequestMaxBytes, want.MaxRequestMaxBytes)
-	check("inactive_threshold", have.InactiveThreshold, want.InactiveThreshold)
-	check("priority_groups", have.PriorityGroups, want.PriorityGroups)
-	return diffs
+	return differences(have, want, names...)
 }
 
 // setBackConsumer sets back what compareConsumer names. Workers run, so it leaves the rest,
@@ -190,10 +178,8 @@ func (tp *Topology) setBackConsumer(ctx context.Context) error {
 		return err
 	}
 	have, want := c.CachedInfo().Config, tp.consumerConfig()
-	have.MaxDeliver, have.BackOff, have.HeadersOnly, have.MaxAckPending = want.MaxDeliver, want.BackOff, want.HeadersOnly, want.MaxAckPending
-	have.MaxRequestBatch, have.MaxRequestExpires, have.MaxRequestMaxBytes = want.MaxRequestBatch, want.MaxRequestExpires, want.MaxRequestMaxBytes
-	have.InactiveThreshold = want.InactiveThreshold
-	have.PriorityGroups, have.PriorityPolicy, have.PinnedTTL = want.PriorityGroups, want.PriorityPolicy, want.PinnedTTL
+	adopt(&have, want, compareConsumer(have, want))
+	have.PriorityPolicy, have.PinnedTTL = want.PriorityPolicy, want.PinnedTTL
 	if err = tp.putConsumer(ctx, have, tp.conn.js.UpdateConsumer); err != nil {
 		return err
 	}

@@ -3,63 +3,46 @@
 // ([WaitingRoom]), the key-value bucket ([Bucket]), many messages of one stream ([Stream]),
 // and the parts of the settle protocol, whose Store it implements.
 //
-// Rules R1 to R15 in comments are those of docs/protocol.md. In the following order, a file
-// uses those before it. Only the files that Config, Conn and Queue consist of use one another.
+// Rules R1 to R15 in comments are those of docs/protocol.md. A reader begins at the top:
 //
-// What an installation is:
-//
-//	config.go, missing.go   where the broker is, how the streams are laid out, what is done if some are missing
-//	address.go, security.go how the broker is found and joined
-//	table.go     which streams there are, and how one that exists may differ
+//	config.go    where the broker is, how it is joined, how the streams are laid out
+//	table.go     which streams there are, how one that exists may differ, what is done if some are missing
 //
 // The connection:
 //
-//	link.go      requests end when the connection breaks
-//	errors.go    JetStream's answers, and what callers tell apart
-//	connect.go   how the broker is reached
+//	connect.go   how the broker is reached, and what its answers mean
 //	outage.go    commands wait for a broker that is out of reach
 //	denied.go    publishes that the NATS user may not make
-//	brokerversion.go, survey.go  which versions of nats-server are refused, or warned of
+//	brokerversion.go  which versions of nats-server are refused, or warned of
 //
 // Messages of one stream:
 //
-//	inbox.go, read.go, readone.go  batched reads, single reads at the leader
-//	delete.go    removes single messages
-//	singly.go    large streams with holes, which batched reads make slow
-//	stream.go, extent.go    many messages of one stream, for package books
-//	ends.go      whether a stream gave a sequence out again
+//	read.go      batched reads
+//	single.go    single reads at the leader, many of them at once, and removals
+//	stream.go    many messages of one stream, for package books
 //	acks.go, pipeline.go  messages are published, in atomic batches or singly
 //	writer.go    conditional writes, flushed together
-//
-// The key-value bucket that the programs share:
-//
-//	bucket.go, bucketread.go  its keys; package fleet gives most of them a meaning
+//	bucket.go    the key-value bucket that the programs share; package fleet gives most keys a meaning
 //
 // The streams:
 //
-//	topology.go, consumer.go, ensure.go  they are made and checked, with the workers' consumer
-//	retention.go            results are forgotten after the retention (R11)
-//	extents.go              whether a stream lost what its broker had confirmed
-//	parts.go, revive.go     what is missing, and what is created again
-//	count.go, room.go       their sizes, ages and limits
-//	replicagap.go, replicawatch.go  whether a replica lost messages that others have
+//	topology.go, consumer.go  they are made and checked, with the workers' consumer
+//	parts.go     what is missing, and what is created again
+//	extents.go   whether a stream lost what its broker had confirmed
+//	replicas.go  whether a replica lost messages that others have
+//	retention.go results are forgotten after the retention (R11)
+//	count.go     their sizes, ages and limits
 //
 // The waiting room:
 //
-//	waiting.go              what waits under which subject: lane, import and time
-//	waitingimport.go        what waits of an import
-//	feed.go                 what a feeder takes out of the waiting room
-//	lanes.go, overdue.go    what waits in a lane, and what waits for a time that is over
-//	unlisted.go             what waits under a subject that the broker does not list
+//	waiting.go   what waits under which subject: lane, import and time
+//	lanes.go     what waits in a lane, for people
 //
 // The Queue:
 //
-//	claims.go    claims on deliveries are extended
-//	holder.go    whether the connection breaks with the server that has the streams
-//	queue.go     the Queue and its parts
-//	pulling.go, pull.go     intents for a worker
+//	queue.go     the Queue and its parts, and the journal
+//	pull.go      intents for a worker
+//	claims.go    claims are extended, and end if the server that has the streams was killed
 //	publish.go   many intents at once: a producer's, those of concurrent callers, a feeder's
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
-//	journal.go   the journal, without which orders go on
-//	stats.go     failed writes
 package queue

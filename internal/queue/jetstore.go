@@ -59,7 +59,7 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 // its sequence. If that message was deleted, the server says that there is
 // none.
 func (s jetStore) Barrier(ctx context.Context) (settle.Barrier, error) {
-	raw, err := s.q.reader.getMsg(ctx, s.q.Conn.n.results, map[string]any{"last_by_subj": ">"})
+	raw, err := s.q.reader.getMsg(ctx, s.q.Conn.n.results, query{"last_by_subj": ">"})
 	if err != nil || raw == nil {
 		return settle.Barrier{}, err
 	}
@@ -125,8 +125,8 @@ func (s jetStore) DeleteWaiting(ctx context.Context, seq uint64) error {
 }
 
 func (s jetStore) PurgeWaiting(ctx context.Context, subject string, upTo uint64) error {
-	if err := s.q.reader.purge(ctx, s.q.Conn.n.waiting, subject, upTo+1); err != nil {
-		return fmt.Errorf("stream %s, subject %s up to sequence %d: not removed: %w", s.q.Conn.n.waiting, subject, upTo, err)
+	if _, err := s.q.reader.purge(ctx, s.q.Conn.n.waiting, subject, upTo+1); err != nil {
+		return fmt.Errorf("subject %s up to sequence %d: not removed: %w", subject, upTo, err)
 	}
 	return nil
 }
@@ -148,16 +148,12 @@ func (s jetStore) IntentsFrom(ctx context.Context, seq uint64, most int) (page [
 // At each purge of a stream, its consumers forget which messages wait to be delivered again
 // (nats-server 2.15, consumer.purge). They still know that these are not acknowledged.
 func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
-	last, err := s.q.reader.getMsg(ctx, s.q.Conn.n.intents, map[string]any{"last_by_subj": s.q.Conn.n.newPre + "*"})
+	last, err := s.q.reader.getMsg(ctx, s.q.Conn.n.intents, query{"last_by_subj": s.q.Conn.n.newPre + "*"})
 	if err != nil || last == nil {
 		return err
 	}
 	upTo = min(upTo, last.Seq)
-	err = s.q.Conn.patiently(ctx, func(ctx context.Context) error {
-		_, err := s.q.reader.ask(ctx, s.q.Conn.n.intents, "$JS.API.STREAM.PURGE."+s.q.Conn.n.intents, fmt.Appendf(nil, `{"seq":%d}`, upTo))
-		return err
-	})
-	if err != nil {
+	if _, err = s.q.reader.purge(ctx, s.q.Conn.n.intents, "", upTo); err != nil {
 		return fmt.Errorf("the settled intents up to sequence %d are not removed: %w", upTo, err)
 	}
 	return s.DeleteIntent(ctx, upTo)

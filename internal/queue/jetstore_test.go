@@ -1,9 +1,13 @@
 package queue
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -72,4 +76,121 @@ func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
 	settleAs(t, q, d, r)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
+}
+
+// TestHeadersOfAProducerDoNotPassForTheBrokers: the answer to a batched read
+// has the stored message's own headers, followed by the broker's. A producer
+// that writes headers with the broker's names must neither hide other orders
+// nor make its order pass for another.
+func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
+	t.Parallel()
+	for name, forged := range map[string]nats.Header{
+		"a place far behind":      {"Nats-Sequence": {"999999"}},
+		"another subject":         {"Nats-Subject": {"orders.new.LAST"}},
+		"another time":            {"Nats-Time-Stamp": {"1999-01-01T00:00:00Z"}},
+		"no such number":          {"Nats-Sequence": {"x"}, "Nats-Time-Stamp": {"x"}},
+		"the end of a page":       {"Status": {"204"}, "Nats-Num-Pending": {"0"}, "Nats-Stream": {"x"}},
+		"no results":              {"Status": {"404"}, "Description": {"No Results"}},
+		"an error of the broker":  {"Status": {"500"}},
+		"nobody is there":         {"Status": {"503"}},
+		"an end that is cut off":  {"Status": {"204"}, "Nats-Num-Pending": {"7"}},
+		"a status that is inline": {"Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "a")
+			publish(t, q, intent("FIRST", "first"))
+			_, err := q.Conn.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.HOSTILE", Header: forged})
+			require.NoError(t, err)
+			publish(t, q, intent("LAST", "last"))
+
+			seen := make(map[string]uint64)
+			require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", func(page []*settle.Message) error {
+				for _, m := range page {
+					seen[m.Subject] = m.Seq
+					require.WithinDuration(t, time.Now(), m.Time, time.Hour)
+				}
+				return nil
+			}))
+			require.Equal(t, map[string]uint64{"orders.new.FIRST": 1, "orders.new.HOSTILE": 2, "orders.new.LAST": 3}, seen)
+
+			last := make([]*settle.Message, 3)
+			require.NoError(t, q.Intents().Last(t.Context(), []string{"HOSTILE", "LAST", "NONE"}, func(i int, m *settle.Message) { last[i] = m }))
+			require.EqualValues(t, 2, last[0].Seq)
+			require.EqualValues(t, 3, last[1].Seq)
+			require.Equal(t, "last", last[1].Header.Get(settle.HeaderIntentID))
+			require.Nil(t, last[2])
+		})
+	}
+}
+
+// TestAResultThatNoWorkerWroteIsUnreadable: an answer of JetStream that was
+// sent to a results subject, and a worker's record about another order.
+func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("MINE", "i1"))
+	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200})
+	mine := lookup(t, q, "MINE")
+	forged := func(no string) []byte {
+		r := *mine
+		r.OrderNo = no
+		data, err := json.Marshal(r)
+		require.NoError(t, err)
+		return data
+	}
+	request := func(subject, reply string, body any) {
+		data, err := json.Marshal(body)
+		require.NoError(t, err)
+		require.NoError(t, q.Conn.nc.PublishRequest(subject, reply, data))
+	}
+	last := map[string]any{"last_by_subj": "orders.results.MINE"}
+	_, err := q.Conn.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.X", Data: forged("ECHO2"), Header: nats.Header{settle.HeaderOutcome: {"accepted"}}})
+	require.NoError(t, err)
+	request("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.ECHO", last)                                      // another order's result
+	request("$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "orders.results.LEADER", last)                                // the same in JSON
+	request("$JS.API.DIRECT.GET.ORDERS", "orders.results.ECHO2", map[string]any{"last_by_subj": "orders.new.X"})   // a record that stands in an order
+	request("orders.new.Y", "orders.results.ACK", map[string]any{"order_no": "Y", "timeout": 1})                   // PubAck
+	request("$JS.API.STREAM.INFO.ORDERS", "orders.results.INFO", nil)                                              // an answer with an object
+	request("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.NONE", map[string]any{"last_by_subj": "no.such"}) // a status alone
+	for _, no := range []string{"ECHO", "LEADER", "ECHO2", "ACK", "INFO", "NONE"} {
+		var err error
+		require.Eventually(t, func() bool {
+			var e settle.Entry
+			e, err = q.Ledger.Lookup(t.Context(), no)
+			return err != nil || e.Record != nil
+		}, time.Minute, time.Millisecond, "%s: nothing was stored", no)
+		require.ErrorIs(t, err, settle.ErrUnreadable, "%s", no)
+		words, err := q.Ledger.LastWords(t.Context(), []string{no, "MINE"})
+		require.NoError(t, err)
+		require.ErrorIs(t, words[0].Unreadable, settle.ErrUnreadable, "%s, read in a batch", no)
+		require.NoError(t, words[1].Unreadable)
+		require.Equal(t, order.OutcomeAccepted, words[1].Record.Outcome())
+	}
+	for _, m := range everyMessage(t, q.Results()) {
+		entry, err := DecodeRecord(m)
+		if q.Results().Token(m) == "MINE" {
+			require.NoError(t, err)
+			require.Equal(t, "MINE", entry.Record.OrderNo)
+		} else {
+			require.ErrorIs(t, err, settle.ErrUnreadable, m.Subject)
+		}
+	}
+}
+
+// TestARecordIsFiledUnderItsSubject, whatever its order_no is. An order_no that
+// no subject can carry is filed under a hash.
+func TestARecordIsFiledUnderItsSubject(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for i, subject := range []string{"a%2Eb", "a%2eb", "not%XXencoded", "100%"} {
+		_, err := q.Conn.js.Publish(t.Context(), "orders.new."+subject, fmt.Appendf(nil, `{"order_no":"other","timeout":%d}`, i))
+		require.NoError(t, err)
+	}
+	for _, d := range pull(t, q, 4) {
+		settleAs(t, q, d, order.Report{End: order.EndInvalid, Reason: "wrong"})
+	}
+	records := everyMessage(t, q.Results())
+	require.Len(t, records, 4)
+	for _, m := range records {
+		_, err := DecodeRecord(m)
+		require.NoError(t, err)
+	}
 }

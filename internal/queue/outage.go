@@ -74,6 +74,16 @@ func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
+// request is patiently for one request of the client, which would wait for a lost answer as long as
+// ctx lasts. It bounds each try.
+func (cn *Conn) request(ctx context.Context, do func(context.Context) error) error {
+	return cn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := cn.link.bound(ctx)
+		defer cancel()
+		return do(ctx)
+	})
+}
+
 // named says what an error means whose own words do not. Without a connection, nothing is
 // buffered for when it is back: "outbound buffer limit exceeded" to the client. A request that
 // the broker's permissions forbid gets no answer: "deadline exceeded". refused is how many there

@@ -7,14 +7,102 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
 
 	"orderpost/internal/settle"
 )
+
+// inboxes keeps subscriptions for requests that are answered by several
+// messages. A new subscription for each request would cost the broker as much
+// as the request.
+type inboxes struct {
+	nc   *nats.Conn
+	log  zerolog.Logger
+	mu   sync.Mutex
+	free []*inbox
+}
+
+// inbox is one such subscription. One request uses it at a time, and returns it
+// only when no more answers can come.
+type inbox struct {
+	subject string
+	sub     *nats.Subscription
+	answers chan *nats.Msg
+}
+
+// inboxRoom is the largest number of answers to one request, with its end
+// marker. The server answers for at most 1,024 subjects at once.
+const inboxRoom = 1024 + 8
+
+// take returns a kept subscription, or a new one.
+func (i *inboxes) take() (*inbox, error) {
+	for in := i.kept(); in != nil; in = i.kept() {
+		late := in.clean()
+		if late == nil {
+			return in, nil
+		}
+		i.log.Warn().Str("subject", late.Subject).Str("reply", late.Reply).Msg("an answer came after its request had ended; if it is an order, it comes again when its ACK_WAIT is over")
+		_ = in.sub.Unsubscribe() // an answer came late; its request has ended
+	}
+	in := &inbox{subject: i.nc.NewInbox(), answers: make(chan *nats.Msg, inboxRoom)}
+	var err error
+	in.sub, err = i.nc.ChanSubscribe(in.subject, in.answers)
+	return in, err
+}
+
+// clean discards the final status of the last request. It returns what else was left; nil =
+// nothing.
+func (in *inbox) clean() (late *nats.Msg) {
+	for {
+		select {
+		case msg := <-in.answers:
+			if !isBatchCompleted(msg) {
+				return msg
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// kept returns a kept subscription, or nil.
+func (i *inboxes) kept() *inbox {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n := len(i.free)
+	if n == 0 {
+		return nil
+	}
+	in := i.free[n-1]
+	i.free = i.free[:n-1]
+	return in
+}
+
+// put returns an inbox. over says that its request was answered to the end and
+// no more answers can come. Otherwise put ends the subscription: an order that
+// came late would pass for one of the next pull, and its claim would seem
+// younger than it is.
+func (i *inboxes) put(in *inbox, over bool) {
+	if !over {
+		_ = in.sub.Unsubscribe()
+		return
+	}
+	i.mu.Lock()
+	i.free = append(i.free, in)
+	i.mu.Unlock()
+}
+
+// isBatchCompleted reports whether the message is the status that ends a pull
+// with bytes left. No pull waits for it.
+func isBatchCompleted(msg *nats.Msg) bool {
+	return len(msg.Data) == 0 && msg.Header.Get("Status") == "409" && msg.Header.Get("Description") == "Batch Completed"
+}
 
 // reader reads messages, singly at the leader or in batches, and removes them.
 type reader struct {
@@ -44,9 +132,7 @@ func (r *replicas) atLeast(n int) {
 
 // stream reads a stream's state into its CachedInfo.
 func (rd *reader) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
-	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := rd.conn.link.bound(ctx)
-		defer cancel()
+	err = rd.conn.request(ctx, func(ctx context.Context) error {
 		s, err = rd.conn.js.Stream(ctx, name)
 		return err
 	})
@@ -104,22 +190,31 @@ func (rd *reader) lastInBatches(ctx context.Context, stream string, subjects []s
 // lastInOneBatch is lastInBatches in one request. One replica answers as of one
 // moment: the server holds its store's lock meanwhile.
 func (rd *reader) lastInOneBatch(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
-	req, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
-	if err != nil {
-		return err
-	}
 	return rd.conn.patiently(ctx, func(ctx context.Context) error {
-		return rd.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
-			if status := directStatus(msg); status != "" {
-				return endOfBatch(status, msg.Header)
-			}
-			raw, err := directMsg(msg)
-			if err == nil {
-				take(raw)
-			}
-			return false, err
-		})
+		return rd.askLast(ctx, stream, query{"multi_last": subjects, "max_bytes": answerBytes}, take)
 	})
+}
+
+// askLast makes one batched read of last messages.
+func (rd *reader) askLast(ctx context.Context, stream string, q query, take func(*settle.Message)) error {
+	return rd.directGet(ctx, stream, q.json(), func(msg *nats.Msg) (bool, error) {
+		if status := directStatus(msg); status != "" {
+			return endOfBatch(status, msg.Header)
+		}
+		raw, err := directMsg(msg)
+		if err == nil {
+			take(raw)
+		}
+		return false, err
+	})
+}
+
+// query is a request of JetStream's API.
+type query map[string]any
+
+func (q query) json() []byte {
+	data, _ := json.Marshal(q) // its values are texts, numbers and times
+	return data
 }
 
 // directGet sends a batched read of at most inboxRoom messages, the end marker
@@ -223,12 +318,20 @@ func (rd *reader) walk(ctx context.Context, stream, filter string, visit func(pa
 // matches for every page, in time that grows with the stream (nats-server 2.15,
 // getDirectRequest).
 func (rd *reader) page(ctx context.Context, stream, filter string, from uint64, most int) (page []*settle.Message, next, left uint64, err error) {
-	req, err := json.Marshal(map[string]any{"seq": from, "batch": most, "max_bytes": answerBytes})
-	if err != nil {
-		return nil, 0, 0, err
-	}
+	q := query{"seq": from, "batch": most, "max_bytes": answerBytes}
 	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		page, next, left, err = rd.askPage(ctx, stream, filter, req)
+		page, next, left, err = rd.askPage(ctx, stream, filter, q)
+		return err
+	})
+	return page, next, left, err
+}
+
+// matching is page for the messages of a filter, which the server finds by its index of subjects. It
+// counts the matches for each page, so use it where they are few.
+func (rd *reader) matching(ctx context.Context, stream, filter string, from uint64, most int) (page []*settle.Message, next, left uint64, err error) {
+	q := query{"seq": max(from, 1), "batch": most, "max_bytes": answerBytes, "next_by_subj": filter}
+	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
+		page, next, left, err = rd.askPage(ctx, stream, ">", q)
 		return err
 	})
 	return page, next, left, err
@@ -236,8 +339,8 @@ func (rd *reader) page(ctx context.Context, stream, filter string, from uint64, 
 
 // askPage makes one batched read. left is how many messages come after the page on the
 // server that answered, and next the sequence behind the page's last.
-func (rd *reader) askPage(ctx context.Context, stream, filter string, req []byte) (page []*settle.Message, next, left uint64, err error) {
-	err = rd.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
+func (rd *reader) askPage(ctx context.Context, stream, filter string, q query) (page []*settle.Message, next, left uint64, err error) {
+	err = rd.directGet(ctx, stream, q.json(), func(msg *nats.Msg) (bool, error) {
 		if status := directStatus(msg); status != "" {
 			switch {
 			case status == "204":

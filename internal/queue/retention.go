@@ -297,12 +297,7 @@ func (rt *Retention) purgeExactly(ctx context.Context, s *retained, gone []*sett
 
 // purge carries out the purge that is stored, and notes that it is done. A purge that was done before takes nothing.
 func (rt *Retention) purge(ctx context.Context, s *retained) (taken int, err error) {
-	err = rt.q.Conn.patiently(ctx, func(ctx context.Context) error {
-		answer, err := rt.q.reader.ask(ctx, rt.q.Conn.n.results, "$JS.API.STREAM.PURGE."+rt.q.Conn.n.results, fmt.Appendf(nil, `{"seq":%d}`, s.Purge.UpTo+1))
-		taken = answer.Purged
-		return err
-	})
-	if err != nil {
+	if taken, err = rt.q.reader.purge(ctx, rt.q.Conn.n.results, "", s.Purge.UpTo+1); err != nil {
 		return 0, fmt.Errorf("the results up to sequence %d are not forgotten yet: %w", s.Purge.UpTo, err)
 	}
 	s.Forgotten += s.Purge.Intents

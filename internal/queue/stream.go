@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -133,7 +132,7 @@ func (s Stream) ended(ctx context.Context, from uint64) (bool, error) {
 	case state.Deleted == 0: // so the last message is there; who reads the journal may ask no more than that
 		return false, nil
 	}
-	m, err := s.reader.getMsg(ctx, s.name, map[string]any{"seq": from, "next_by_subj": ">"})
+	m, err := s.reader.getMsg(ctx, s.name, query{"seq": from, "next_by_subj": ">"})
 	return m == nil, err
 }
 
@@ -142,20 +141,12 @@ func (s Stream) ended(ctx context.Context, from uint64) (bool, error) {
 // counts the matches for each page, so use it for patterns with few matches.
 func (s Stream) Matching(ctx context.Context, pattern string, last uint64, visit func(page []*settle.Message) error) error {
 	for next := uint64(1); next != 0; {
-		req, err := json.Marshal(map[string]any{"seq": next, "batch": pageSize, "max_bytes": answerBytes, "next_by_subj": s.prefix + pattern})
+		page, behind, left, err := s.reader.matching(ctx, s.name, s.prefix+pattern, next, pageSize)
 		if err != nil {
 			return err
 		}
-		var page []*settle.Message
-		err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
-			var left uint64
-			if page, next, left, err = s.reader.askPage(ctx, s.name, s.prefix+s.wildcard, req); left == 0 {
-				next = 0
-			}
-			return err
-		})
-		if err != nil {
-			return err
+		if next = behind; left == 0 {
+			next = 0
 		}
 		if later := slices.IndexFunc(page, func(m *settle.Message) bool { return m.Seq > last }); later >= 0 {
 			page, next = page[:later], 0
@@ -278,4 +269,41 @@ func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, erro
 // holey reports whether batched reads of the stream are slow.
 func (st StreamState) holey() bool {
 	return st.Messages > fewMessages && st.LastSeq-st.FirstSeq+1 > st.Messages
+}
+
+// At returns the sequence of the first message that was stored at or after t, or
+// 0 if there is none.
+func (s Stream) At(ctx context.Context, t time.Time) (first uint64, err error) {
+	req := query{"start_time": t.UTC(), "next_by_subj": ">"}.json()
+	err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
+		first = 0
+		return s.reader.askSingly(ctx, s.name, []string{string(req)}, func(m *settle.Message) string {
+			if m != nil {
+				first = m.Seq
+			}
+			return ""
+		})
+	})
+	return first, err
+}
+
+// Gaps returns the sequences between FirstSeq and LastSeq that are gone, oldest
+// first, and the state of the stream at the same moment. The broker lists each of
+// them, so ask only if State has told that they are not too many.
+func (s Stream) Gaps(ctx context.Context) (gone []uint64, state StreamState, err error) {
+	stream, err := s.reader.stream(ctx, s.name)
+	if err != nil {
+		return nil, state, err
+	}
+	err = s.reader.conn.request(ctx, func(ctx context.Context) error {
+		info, err := stream.Info(ctx, jetstream.WithDeletedDetails(true))
+		if err == nil {
+			gone, state = info.State.Deleted, stateOf(info)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, state, fmt.Errorf("stream %s: %w", s.name, err)
+	}
+	return gone, state, nil
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -173,51 +174,66 @@ func describe(diffs []Difference) []string {
 	return out
 }
 
+// differences compares fields of two configurations, by their names in JSON.
+func differences[C any](have, want C, names ...string) (diffs []Difference) {
+	for _, name := range names {
+		h, w := fieldOf(&have, name).Interface(), fieldOf(&want, name).Interface()
+		if fmt.Sprint(h) != fmt.Sprint(w) {
+			diffs = append(diffs, Difference{name, h, w})
+		}
+	}
+	return diffs
+}
+
+// adopt sets fields that differ to what they are wanted to be.
+func adopt[C any](have *C, want C, diffs []Difference) {
+	for _, d := range diffs {
+		fieldOf(have, d.Field).Set(fieldOf(&want, d.Field))
+	}
+}
+
+// fieldOf returns the field of a configuration that has a name in JSON.
+func fieldOf(config any, name string) reflect.Value {
+	v := reflect.ValueOf(config).Elem()
+	for i := range v.NumField() {
+		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
+			return v.Field(i)
+		}
+	}
+	panic(fmt.Sprintf("%T has no field %s", config, name))
+}
+
 // compareStream returns the differences that would break the promise, and those
 // that may be changed on a stream in use.
 func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference) {
-	check := func(list *[]Difference, field string, h, w any) {
-		if fmt.Sprint(h) != fmt.Sprint(w) {
-			*list = append(*list, Difference{field, h, w})
+	unsafe = differences(have, want, "subjects", "retention", "storage", "discard", "discard_new_per_subject", "max_msgs_per_subject", "max_age",
+		"no_ack", "sealed", "deny_delete", "allow_direct", "allow_atomic")
+	safe = differences(have, want, "subject_delete_marker_ttl", "consumer_limits", "allow_rollup_hdrs", "description", "duplicate_window")
+	add := func(list *[]Difference, names ...string) { *list = append(*list, differences(have, want, names...)...) }
+	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
+		add(&unsafe, "max_msg_size")
+	} else if have.MaxMsgSize <= 0 || have.MaxMsgSize < want.MaxMsgSize && strings.HasPrefix(want.Name, bucketPrefix) {
+		add(&safe, "max_msg_size")
+	}
+	none := func(name string, has bool) {
+		if has {
+			unsafe = append(unsafe, Difference{name, true, false})
 		}
 	}
-	check(&unsafe, "subjects", have.Subjects, want.Subjects)
-	check(&unsafe, "retention", have.Retention, want.Retention)
-	check(&unsafe, "storage", have.Storage, want.Storage)
-	check(&unsafe, "discard", have.Discard, want.Discard)
-	check(&unsafe, "discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject)
-	check(&unsafe, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
-	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
-	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
-		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
-	} else if have.MaxMsgSize <= 0 || have.MaxMsgSize < want.MaxMsgSize && strings.HasPrefix(want.Name, bucketPrefix) {
-		check(&safe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
-	}
-	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
-	check(&unsafe, "sealed", have.Sealed, want.Sealed)
-	check(&unsafe, "deny_delete", have.DenyDelete, want.DenyDelete)
-	check(&unsafe, "mirror", have.Mirror != nil, want.Mirror != nil)
-	check(&unsafe, "sources", len(have.Sources), len(want.Sources)) // what another stream brings is stored on no condition (R1)
-	check(&unsafe, "subject_transform", have.SubjectTransform != nil, want.SubjectTransform != nil)
-	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
-	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
+	none("mirror", have.Mirror != nil)
+	none("sources", len(have.Sources) > 0) // what another stream brings is stored on no condition (R1)
+	none("subject_transform", have.SubjectTransform != nil)
 	if have.Metadata[roomKey] == "" {
-		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
-		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
+		add(&safe, "max_msgs", "max_bytes")
 	}
 	if want.Replicas > have.Replicas { // a worker's default must not remove replicas
-		check(&safe, "num_replicas", have.Replicas, want.Replicas)
+		add(&safe, "num_replicas")
 	}
 	if want.DenyPurge { // JetStream cannot unset it on an existing stream
-		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
+		add(&safe, "deny_purge")
 	} else if !want.DenyDelete { // what is deleted in groups is purged
-		check(&unsafe, "deny_purge", have.DenyPurge, want.DenyPurge)
+		add(&unsafe, "deny_purge")
 	}
-	check(&safe, "subject_delete_marker_ttl", have.SubjectDeleteMarkerTTL, want.SubjectDeleteMarkerTTL)
-	check(&safe, "consumer_limits", have.ConsumerLimits, want.ConsumerLimits)
-	check(&safe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
-	check(&safe, "description", have.Description, want.Description)
-	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
 	return unsafe, safe
 }
 
@@ -245,3 +261,56 @@ func bornAt(info *jetstream.StreamInfo) time.Time {
 // MaxJournalEntry is the largest entry of the journal, in bytes with its subject. A page of the journal
 // reads hundreds of entries at once.
 const MaxJournalEntry = 64 << 10
+
+// Missing says what Open does about streams that the broker does not have.
+type Missing uint8
+
+const (
+	// MakeMissing creates the streams on a broker that has none of them. It is
+	// for workers and for whoever sets up a broker. If only some are missing
+	// and the others hold messages, only a person can tell what was lost, and
+	// Open returns *MissingError.
+	MakeMissing Missing = iota
+	// RefuseMissing makes Open return *MissingError. It is for programs that
+	// use the streams and must not trust a broker that no worker has used.
+	RefuseMissing
+	// LeaveMissing opens whatever exists. It is for programs that only look.
+	LeaveMissing
+)
+
+// MissingError says that streams are missing. Nothing was created.
+type MissingError struct {
+	// Broker is the address of the broker, without secrets.
+	Broker string
+	// Parts names what is missing, such as "stream ORDERS".
+	Parts []string
+	// Fresh says that the broker has none of the streams.
+	Fresh bool
+}
+
+// Error says what is missing and what to do about it.
+func (e *MissingError) Error() string {
+	if e.Fresh {
+		return fmt.Sprintf("no %s at %s: no worker has worked with this broker yet, or it has lost all its streams. "+
+			"Start a worker first (orderpost worker), which creates them, or correct ORDERPOST_NATS_URL or ORDERPOST_PREFIX", e.Parts[0], e.Broker)
+	}
+	return fmt.Sprintf("%s at %s, although other streams of this installation are there. %s", DescribeMissing(e.Parts), e.Broker, MissingAdvice)
+}
+
+// MissingAdvice tells a person what to do about missing streams.
+const MissingAdvice = "Restore what is missing from a backup (nats stream restore), or accept that what it held is lost: orderpost worker repair; " +
+	"see OrderpostStreamsMissing in docs/runbook.md"
+
+// DescribeMissing returns a sentence that names the missing parts.
+func DescribeMissing(parts []string) string {
+	text, verb := parts[0], "is"
+	for i, p := range parts[1:] {
+		verb = "are"
+		if i == len(parts)-2 {
+			text += " and " + p
+		} else {
+			text += ", " + p
+		}
+	}
+	return text + " " + verb + " missing"
+}

@@ -2,14 +2,10 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/settle"
 )
@@ -141,26 +137,9 @@ func (wr *WaitingRoom) list(ctx context.Context, filter string, skip int) (l lis
 }
 
 func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l listing, err error) {
-	req, err := json.Marshal(map[string]any{"subjects_filter": filter, "offset": skip})
+	body, err := wr.reader.ask(ctx, wr.conn.n.waiting, "STREAM.INFO", query{"subjects_filter": filter, "offset": skip})
 	if err != nil {
 		return l, err
-	}
-	ctx, cancel := wr.conn.link.bound(ctx)
-	defer cancel()
-	resp, err := wr.conn.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+wr.conn.n.waiting, req)
-	if err != nil {
-		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
-	}
-	var body struct {
-		Error *jetstream.APIError `json:"error"`
-		Total int                 `json:"total"`
-		jetstream.StreamInfo
-	}
-	if err := json.Unmarshal(resp.Data, &body); err != nil {
-		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
-	}
-	if body.Error != nil {
-		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, body.Error)
 	}
 	now := time.Now()
 	wr.last.Store(&lastListing{body.TimeStamp, now, bornAt(&body.StreamInfo).UnixNano()})
@@ -189,4 +168,202 @@ func (wr *WaitingRoom) read(subject string, now time.Time) Waiting {
 		w.At = noTime
 	}
 	return w
+}
+
+// importPatterns match the subjects of an import's waiting intents, those with a
+// time included.
+func importPatterns(token string) []string { return []string{"*." + token, "at.*.*.*.*." + token} }
+
+// Of counts the waiting intents of an import, by its token.
+func (wr *WaitingRoom) Of(ctx context.Context, token string) (n uint64, err error) {
+	if any, err := wr.Total(ctx); err != nil || any == 0 {
+		return 0, err
+	}
+	for _, pattern := range importPatterns(token) {
+		some, err := wr.count(ctx, pattern)
+		if err != nil {
+			return 0, err
+		}
+		n += some
+	}
+	return n, nil
+}
+
+// count counts what waits under the subjects that match a pattern after the prefix. Any replica
+// may answer.
+func (wr *WaitingRoom) count(ctx context.Context, pattern string) (n uint64, err error) {
+	first, left, err := wr.Page(ctx, wr.conn.n.waitPre+pattern, 0, 1)
+	return uint64(len(first) + left), err
+}
+
+// mostWaiting bounds a page of waiting intents. It waits for every write to the stream that is
+// under way, so few large ones are read.
+const mostWaiting = 1000
+
+// Page reads up to n waiting intents of a subject, from a sequence on, in
+// their order. left is how many come after them. With several replicas a follower that
+// lags may answer; what it lacks is read later.
+func (wr *WaitingRoom) Page(ctx context.Context, subject string, from uint64, n int) (page []*settle.Message, left int, err error) {
+	page, _, more, err := wr.reader.matching(ctx, wr.conn.n.waiting, subject, from, min(n, mostWaiting))
+	return page, int(more), err
+}
+
+// StillWaits reports whether anything of an import waits up to a sequence, by its
+// token. The leader of the stream answers, unlike in [WaitingRoom.Of].
+func (wr *WaitingRoom) StillWaits(ctx context.Context, token string, last uint64) (bool, error) {
+	if any, err := wr.Total(ctx); err != nil || any == 0 {
+		return false, err
+	}
+	for _, pattern := range importPatterns(token) {
+		l, err := wr.list(ctx, wr.conn.n.waitPre+pattern, 0)
+		if err != nil {
+			return false, err
+		}
+		if l.subjects == 0 {
+			continue
+		}
+		if last == ToTheEnd {
+			return true, nil
+		}
+		// No answer means that it left meanwhile, or that the broker could not read it.
+		first, err := wr.reader.getMsg(ctx, wr.conn.n.waiting, query{"seq": 1, "next_by_subj": wr.conn.n.waitPre + pattern})
+		if err != nil || first == nil || first.Seq <= last {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// Each passes the waiting intents of an import up to a sequence to visit, by
+// its token, page by page. An empty token means every import. It passes nothing that
+// is stored later than its call, so it ends however fast producers publish.
+func (wr *WaitingRoom) Each(ctx context.Context, token string, last uint64, visit func([]*settle.Message) error) error {
+	any, end, err := wr.extent(ctx)
+	if err != nil || any == 0 {
+		return err
+	}
+	patterns := []string{">"}
+	if token != "" {
+		patterns = importPatterns(token)
+	}
+	for _, pattern := range patterns {
+		if err := wr.stream().Matching(ctx, pattern, min(last, end), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Import returns the token of the import under which an intent waits.
+func (wr *WaitingRoom) Import(m *settle.Message) string {
+	return wr.read(m.Subject, m.Time).Import
+}
+
+// mostSubjects is how many subjects the broker lists in one answer, in their order.
+// That of times is the order of the times.
+const mostSubjects = 100_000
+
+// Overdue passes what waits for a time before now to visit, until visit returns
+// false: the oldest first, and what has a time that is none. If there are too many
+// seconds for one answer of the broker, it looks at the oldest ones and at one more
+// part, which begins at the subject number from. It returns where the next call
+// should go on; 0 = at the beginning. No program has to remember times, however many
+// there are.
+func (wr *WaitingRoom) Overdue(ctx context.Context, now time.Time, from int, visit func(Waiting) bool) (next int, err error) {
+	oldest, err := wr.list(ctx, wr.conn.n.waitPre+"at.>", 0)
+	if err != nil {
+		return 0, err
+	}
+	list := oldest.list
+	if oldest.subjects > mostSubjects {
+		next = max(from, mostSubjects)
+		more, err := wr.list(ctx, wr.conn.n.waitPre+"at.>", next)
+		if err != nil {
+			return 0, err
+		}
+		list = append(list, more.list...)
+		if next += mostSubjects; next >= more.subjects {
+			next = 0
+		}
+	}
+	for _, w := range list {
+		if w.At.IsZero() {
+			continue // a lane that is called "at"
+		}
+		if w.At.Before(now) && !visit(w) {
+			break
+		}
+	}
+	return next, nil
+}
+
+// nats-server stores a message under any subject, but its index of subjects refuses those
+// with the byte 127 (2.15.2, stree.Insert). Such a message counts in the stream and is read
+// by its sequence, but no list, no filter and no limit of messages for each subject knows
+// of it. The feeder finds its work by lists, so it would leave such an intent in the waiting
+// room for ever.
+
+// unlistedPages bounds how many pages one call of Unlisted reads.
+const unlistedPages = 16
+
+// Unlisted returns waiting intents that the broker counts and does not list, from a
+// sequence on. It reads the waiting room only if there are more messages than the list of
+// subjects says, and then at most some thousand of them. next is the sequence to go on
+// from. more says that the call did not come to the end.
+func (wr *WaitingRoom) Unlisted(ctx context.Context, from uint64) (found []*settle.Message, next uint64, more bool, err error) {
+	some, last, err := wr.listLacks(ctx)
+	if err != nil || !some {
+		return nil, from, false, err
+	}
+	listed := make(map[string]bool)
+	next = max(from, 1)
+	for pages := 0; next <= last; pages++ {
+		if pages == unlistedPages {
+			return found, next, true, nil
+		}
+		page, after, left, err := wr.reader.page(ctx, wr.conn.n.waiting, wr.conn.n.waitPre+">", next, pageSize)
+		if err != nil {
+			return found, next, false, err
+		}
+		for _, m := range page {
+			if settle.PlainSubject(strings.TrimPrefix(m.Subject, wr.conn.n.waitPre)) {
+				continue
+			}
+			known, asked := listed[m.Subject]
+			if !asked {
+				n, err := wr.Under(ctx, m.Subject)
+				if err != nil {
+					return found, next, false, err
+				}
+				known = n > 0
+				listed[m.Subject] = known
+			}
+			if !known {
+				found = append(found, m)
+			}
+		}
+		if next = after; left == 0 {
+			break
+		}
+	}
+	return found, last + 1, false, nil
+}
+
+// listLacks reports whether the waiting room has more messages than its list of subjects
+// says, and its last sequence. While intents come and go it may report true by mistake.
+func (wr *WaitingRoom) listLacks(ctx context.Context) (some bool, last uint64, err error) {
+	before, last, err := wr.extent(ctx)
+	if err != nil || before == 0 {
+		return false, last, err
+	}
+	var listed uint64
+	for _, pattern := range []string{"*.*", "at.*.*.*.*.*"} {
+		n, err := wr.count(ctx, pattern)
+		if err != nil {
+			return false, last, err
+		}
+		listed += n
+	}
+	after, _, err := wr.extent(ctx)
+	return min(before, after) > listed, last, err
 }

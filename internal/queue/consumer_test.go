@@ -11,11 +11,101 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
+
+// A consumer that would pass over intents is none to work with.
+func TestAConsumerThatPassesOverIntentsIsRefused(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	require.NoError(t, q.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	odd := q.Topology.consumerConfig()
+	odd.FilterSubject = "orders.new.A"
+	_, err := q.Conn.js.CreateConsumer(t.Context(), "ORDERS", odd)
+	require.NoError(t, err)
+	cfg := q.Conn.cfg
+	_, err = Open(t.Context(), cfg, zerolog.Nop())
+	require.ErrorContains(t, err, "consumer workers of stream ORDERS: it has the filter orders.new.A, wanted none")
+	require.NoError(t, q.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	again, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	again.Close()
+	_, err = q.Conn.js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+}
+
+// TestAConsumerOfHeadersOnlyCostsNoBody: an order whose body the broker leaves out must not end as invalid.
+// A worker that starts sets the consumer right.
+func TestAConsumerOfHeadersOnlyCostsNoBody(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	in, empty := intent("A-1", "i1"), intent("A-2", "i2")
+	empty.Body = nil
+	publish(t, q, in)
+	publish(t, q, empty)
+	changed := q.Topology.consumerConfig()
+	changed.HeadersOnly, changed.MaxDeliver = true, 3
+	_, err := q.Conn.js.UpdateConsumer(t.Context(), "ORDERS", changed)
+	require.NoError(t, err)
+	bodies := make(map[string]string)
+	for _, d := range pull(t, q, 2) {
+		bodies[d.OrderNo()] = string(d.Intent.Body)
+		d.Release()
+	}
+	require.Equal(t, map[string]string{"A-1": string(in.Body), "A-2": ""}, bodies)
+
+	again, err := Open(t.Context(), q.Conn.cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(again.Close)
+	c, err := q.Conn.js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	require.False(t, c.CachedInfo().Config.HeadersOnly)
+	require.Equal(t, -1, c.CachedInfo().Config.MaxDeliver)
+}
+
+// Delayed intents outlive an update of their stream and of their consumer with the same
+// settings, and one with others: a worker that starts does that. In nats-server #5526 the delayed
+// messages of a work queue on three servers were removed by it. ORDERS is a log, from which
+// an acknowledgement removes nothing (R14).
+func TestDelayedIntentsOutliveAnUpdateOfTheirStream(t *testing.T) {
+	t.Parallel()
+	nodes, _ := startCluster(t)
+	q := openCluster(t, nodes, "a")
+	const n = 10
+	for i := range n {
+		publish(t, q, intent(fmt.Sprint("D-", i), fmt.Sprint("i", i)))
+	}
+	for _, d := range pull(t, q, n) {
+		require.NoError(t, q.Worker.HandBack(t.Context(), d, 3*time.Second))
+		d.Release()
+	}
+	stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.intents)
+	require.NoError(t, err)
+	cfg := stream.CachedInfo().Config
+	for _, most := range []int64{cfg.MaxMsgs, 1_000_000, cfg.MaxMsgs} {
+		cfg.MaxMsgs = most
+		require.Eventually(t, func() bool {
+			_, err := q.Conn.js.UpdateStream(t.Context(), cfg)
+			return err == nil
+		}, time.Minute, 20*time.Millisecond)
+		require.Eventually(t, func() bool {
+			_, err := q.Conn.js.UpdateConsumer(t.Context(), q.Conn.n.intents, q.Topology.consumerConfig())
+			return err == nil
+		}, time.Minute, 20*time.Millisecond)
+	}
+	info, err := stream.Info(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, n, info.State.Msgs)
+	for _, d := range pull(t, q, n) {
+		settleAs(t, q, d, report(order.Accepted, d.History))
+	}
+	for i := range n {
+		require.Equal(t, order.OutcomeAccepted, lookup(t, q, fmt.Sprint("D-", i)).Outcome())
+	}
+}
 
 // The states that users of nats-server reported as consumers that stop delivering, with the
 // streams and the consumer that workers make.
