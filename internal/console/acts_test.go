@@ -11,11 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/settle"
 )
 
 var actAddress = regexp.MustCompile(`/approval\?act=([a-z0-9]{20})`)
@@ -143,26 +141,4 @@ func TestFourEyesOverActs(t *testing.T) {
 	require.Contains(t, text(carol.audited()), "The books balance")
 	emil.open(http.StatusNotFound, "/approval?act=nothing")
 	emil.open(http.StatusNotFound, "/approval?act=*")
-}
-
-// TestAnActOverARestart: what was asked for waits while the console is gone, and its page says
-// what changed meanwhile.
-func TestAnActOverARestart(t *testing.T) {
-	users := approvers(t, "emil", "bob")
-	r := newRig(t, func(c *Config) { c.Users = users })
-	r.approving("resolve")
-	r.doubts("A-1")
-	id := r.as("emil").asks(r.letterPath("A-1")+"/resolve", "as", "rejected", "note", "asked on the phone")
-	r.Server.Stop()
-	r.Server = r.console(func(c *Config) { c.Users = users })
-	_, err := r.worker.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeAccepted, settle.Person{Name: "carol"})
-	require.NoError(t, err)
-	bob := r.as("bob")
-	require.Contains(t, text(bob.open(http.StatusOK, "/approval?act="+id)), "needs approval")
-	bob.send(http.StatusOK, "/approval/approve", "act", id)
-	require.Contains(t, bob.ends(id), "It is done (1 changed since it was asked for, or an earlier run did it and was cut off).")
-	require.Equal(t, order.OutcomeAccepted, r.outcome("A-1"))
-	f, err := books.ReadFeeding(t.Context(), r.worker, 0)
-	require.NoError(t, err)
-	require.Empty(t, f.Approvals.Acts)
 }

@@ -80,25 +80,3 @@ func TestLimit(t *testing.T) {
 	require.Contains(t, text(b.confirmed(http.StatusOK, "/fleet/limit?limit=default", "limit", "default")), "The fleet&#39;s limit: as the workers are set")
 	require.Contains(t, text(b.open(http.StatusOK, "/fleet/limit?limit=none")), "Nothing bounds the rate then but the API itself.")
 }
-
-// TestStaleDecision: somebody else steered the fleet while the question was open.
-func TestStaleDecision(t *testing.T) {
-	r := newRig(t)
-	b, c := r.loggedIn(), fleet.New(r.worker)
-	hold, resume, limit := b.state("/fleet/hold"), b.state("/fleet/resume"), b.state("/fleet/limit?limit=5")
-	require.NoError(t, c.SetHold(t.Context(), fleet.Hold{By: "bo", Reason: "lunch", Since: time.Now().UTC()}))
-	for path, state := range map[string]string{"/fleet/hold": hold, "/fleet/resume": resume, "/fleet/limit": limit} {
-		page := text(b.send(http.StatusConflict, path, "seen", state, "limit", "5"))
-		require.Contains(t, page, "Somebody else has steered the fleet since you opened this page. It is held by bo since ", path)
-		require.Contains(t, page, "Nothing was done.", path)
-	}
-	view, err := c.Read(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "bo", view.Hold.By)
-	require.Nil(t, view.Limit)
-
-	resume = b.state("/fleet/resume")
-	require.NoError(t, c.Resume(t.Context(), "bo"))
-	require.Contains(t, text(b.send(http.StatusConflict, "/fleet/resume", "seen", resume)), "It is not held by anybody now.")
-	b.send(http.StatusConflict, "/fleet/hold", "reason", "no state at all", "seen", "")
-}

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
-	"orderpost/internal/letters"
 	"orderpost/internal/order"
 )
 
@@ -174,38 +172,6 @@ func TestTwoPeopleRunTheSameGroup(t *testing.T) {
 	require.Equal(t, uint64(3), c.Pending)
 }
 
-// TestTwoPeopleRunTheSameGroupAtOnce: each letter is replayed once, whoever gets it.
-func TestTwoPeopleRunTheSameGroupAtOnce(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	const n = 40
-	for i := range n {
-		r.refuses(fmt.Sprintf("R-%d", i))
-	}
-	people := []*browser{r.as("operator"), r.as("chief")}
-	var previews, runs [2]string
-	for i, b := range people {
-		previews[i] = b.preview("act", "replay", "which", "all")
-	}
-	var all sync.WaitGroup
-	for i, b := range people {
-		all.Go(func() { runs[i] = b.do(http.MethodPost, previews[i]+"/confirm", url.Values{}).Request.URL.Path })
-	}
-	all.Wait()
-	put := 0
-	for i, b := range people {
-		b.ended(runs[i])
-		result, err := r.jobs.Find(strings.TrimPrefix(runs[i], "/jobs/")).Result()
-		require.NoError(t, err)
-		tally := result.(letters.Tally)
-		put += tally.Fates["replayed"]
-		require.Zero(t, tally.Fates[letters.Unsettled], tally.Errors)
-	}
-	require.Equal(t, n, put)
-	c, err := r.worker.Census.Count(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []uint64{n, n}, []uint64{c.Pending, c.Letters})
-}
-
 // TestAnOldPreview cannot be confirmed, and says why. Nothing is done.
 func TestAnOldPreview(t *testing.T) {
 	r := newRig(t)
@@ -221,23 +187,6 @@ func TestAnOldPreview(t *testing.T) {
 	page := text(b.open(http.StatusOK, preview))
 	require.NotContains(t, page, "Go on…")
 	require.Contains(t, page, "This preview is too old to go on with. Preview again.")
-}
-
-// TestALostSession: whoever confirms after the login has ended does nothing, and can go
-// on after another login.
-func TestALostSession(t *testing.T) {
-	r := newRig(t)
-	r.refuses("R-1")
-	b := r.loggedIn()
-	preview := b.preview("act", "replay", "which", "all")
-	b.open(http.StatusOK, preview+"/confirm")
-	r.ahead.Store(int64(13 * time.Hour))
-	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x", "seen", "x")), "Your login has ended, so nothing was done. Log in, and send the form again.")
-	require.Equal(t, 1, r.lettersLeft())
-	r.ahead.Store(0) // the preview is not too old yet
-	b.send(http.StatusOK, "/login/link")
-	b.open(http.StatusOK, strings.TrimPrefix(r.lastLink(), r.URL()))
-	require.Contains(t, b.ended(b.run(preview)), "1 dead letter was put back into the queue.")
 }
 
 // TestAConsoleThatRestarted: what a page from before it sends does nothing, and leads to
@@ -280,17 +229,6 @@ func TestMistakesInGroups(t *testing.T) {
 	b.send(http.StatusNotFound, "/jobs/gone/stop")
 	require.Contains(t, b.ended(b.preview("act", "drop", "which", "all")), "No dead letter matches, so there is nothing to do.")
 	require.Equal(t, http.StatusForbidden, r.as("importer").do(http.MethodPost, "/letters/act", url.Values{}).StatusCode)
-}
-
-// TestAnActWithoutAJournal is not begun.
-func TestAnActWithoutAJournal(t *testing.T) {
-	r := newRig(t)
-	r.refuses("R-1")
-	b := r.loggedIn()
-	preview := b.preview("act", "replay", "which", "all")
-	r.fillJournal()
-	require.Contains(t, text(b.send(http.StatusServiceUnavailable, preview+"/confirm")), "Nothing was done, because the journal cannot be written.")
-	require.Equal(t, 1, r.lettersLeft())
 }
 
 // TestJobIsStopped by an operator, and says so; a viewer cannot.

@@ -26,33 +26,6 @@ func (r *rig) did(about journal.About, end *journal.Result) {
 	}
 }
 
-// TestActsAreJournaled: who held, resumed and limited the fleet, from where, and how
-// their name is known.
-func TestActsAreJournaled(t *testing.T) {
-	r := newRig(t)
-	b := r.loggedIn()
-	b.confirmed(http.StatusOK, "/fleet/hold", "reason", "the API is late", "for", "1h")
-	b.confirmed(http.StatusOK, "/fleet/resume", "note", "it is back")
-	b.confirmed(http.StatusOK, "/fleet/limit?limit=5", "limit", "5", "note", "slowly")
-	page, err := journal.Read(t.Context(), r.worker, journal.Query{})
-	require.NoError(t, err)
-	require.Len(t, page.Items, 3)
-	for i, want := range []struct {
-		kind journal.Kind
-		note string
-	}{{journal.Limit, "slowly"}, {journal.Resume, "it is back"}, {journal.Hold, "the API is late"}} {
-		item := page.Items[i]
-		require.Equal(t, want.kind, item.Kind)
-		require.Equal(t, want.note, item.Note)
-		require.Equal(t, journal.Actor{Name: "anna", Known: journal.Link}, item.Actor)
-		require.Equal(t, "127.0.0.1", item.Details["from"])
-		require.Equal(t, "orderpost console", item.Program)
-		require.Equal(t, journal.Done, item.Result.End)
-	}
-	shown := text(b.open(http.StatusOK, "/journal"))
-	require.Regexp(t, `anna limit the fleet: slowly .*Note slowly from 127.0.0.1 .*Name opened the login link .*done .*anna resume the fleet.*anna hold the fleet`, shown)
-}
-
 // TestJournalPages: newest first, page by page, filtered by person, kind and order.
 func TestJournalPages(t *testing.T) {
 	r := newRig(t)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -403,47 +402,6 @@ func TestResolveACorrection(t *testing.T) {
 	require.True(t, r.letter("A-1").Conflict)
 }
 
-// TestTwoPeopleOnOneLetter: one of them acts, the others learn that it is gone.
-func TestTwoPeopleOnOneLetter(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	var people []*browser
-	for range 4 {
-		people = append(people, r.as("operator"))
-	}
-	for round := range 5 {
-		no := fmt.Sprint("A-", round)
-		r.refuses(no)
-		path := r.letterPath(no)
-		state := hidden(t, people[0].open(http.StatusOK, path+"/replay"), "seen")
-		var all sync.WaitGroup
-		codes := make([]int, len(people))
-		for i, b := range people {
-			all.Go(func() {
-				act := []string{"replay", "drop"}[i%2]
-				codes[i] = b.do(http.MethodPost, path+"/"+act, url.Values{"seen": {state}}).StatusCode
-			})
-		}
-		all.Wait()
-		done := 0
-		for _, code := range codes {
-			require.Contains(t, []int{http.StatusOK, http.StatusConflict}, code)
-			if code == http.StatusOK {
-				done++
-			}
-		}
-		require.GreaterOrEqual(t, done, 1, codes)
-		found, err := books.Find(t.Context(), r.worker, no)
-		require.NoError(t, err)
-		require.Equal(t, found.Pending, len(found.Letters) == 1)
-		if found.Pending {
-			r.settlesPending(answered(order.Accepted, 200, "", "{}"))
-		}
-	}
-	audit, err := books.Audit(t.Context(), r.worker)
-	require.NoError(t, err)
-	require.True(t, audit.Balanced(), "%+v", audit)
-}
-
 // TestNothingHappensWithoutTheJournal: an act that the journal does not take is none.
 func TestNothingHappensWithoutTheJournal(t *testing.T) {
 	r := newRig(t)
@@ -453,36 +411,6 @@ func TestNothingHappensWithoutTheJournal(t *testing.T) {
 	r.fillJournal()
 	require.Contains(t, text(b.send(http.StatusServiceUnavailable, path+"/drop", "note", "x")), "Nothing was done, because the journal cannot be written.")
 	r.letter("A-1") // it is still there
-}
-
-// TestTheBrokerRestartsWhileLettersAreRead: the list goes on where it was.
-func TestTheBrokerRestartsWhileLettersAreRead(t *testing.T) {
-	r := newRig(t)
-	var in []settle.Intent
-	for i := range 600 {
-		no := fmt.Sprintf("A-%03d", i)
-		in = append(in, settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), ID: no})
-	}
-	r.settlesMany(in, answered(order.Rejected, 422, "rule 2", "no"))
-	more, err := r.watch.letters.Follow(t.Context(), 0)
-	require.NoError(t, err)
-	require.True(t, more)
-	r.watch.letters.at = time.Now().Add(time.Hour) // no page reads on
-	b := r.loggedIn()
-	page := text(b.open(http.StatusOK, "/letters"))
-	require.Contains(t, page, "256 of 600 read. What you see is not all yet.")
-	require.Contains(t, text(b.open(http.StatusOK, "/")), "256 of 600 read")
-	r.broker.Stop()
-	r.watch.letters.anew()
-	require.Eventually(t, func() bool {
-		return strings.Contains(text(b.open(http.StatusOK, "/letters")), "The broker is out of reach since")
-	}, patience, 20*time.Millisecond)
-	require.Contains(t, text(b.open(http.StatusOK, "/letters")), "256 of 600 read")
-	r.broker = startBroker(t, r.dir, strings.TrimPrefix(r.broker.URL, "nats://"))
-	require.Eventually(t, func() bool {
-		page := text(b.open(http.StatusOK, "/letters"))
-		return strings.Contains(page, "600 dead letters, by outcome") && !strings.Contains(page, "out of reach") && !strings.Contains(page, " read.")
-	}, patience, 50*time.Millisecond)
 }
 
 // seq is the sequence of an order's dead letter.

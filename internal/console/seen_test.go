@@ -152,33 +152,6 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 	}
 }
 
-// TestTheTemplatesCarryWhatTheyShow: each form of a template has the hidden field, unless
-// its route needs nothing.
-func TestTheTemplatesCarryWhatTheyShow(t *testing.T) {
-	var free []*regexp.Regexp
-	for _, pattern := range freeRoutes {
-		path := regexp.MustCompile(`\\\{id\\\}`).ReplaceAllString(regexp.QuoteMeta(strings.TrimPrefix(pattern, "POST ")), `[^/]+`)
-		free = append(free, regexp.MustCompile("^"+path+"$"))
-	}
-	forms := regexp.MustCompile(`(?s)<form[^>]* method="post"(?: action="([^"]*)")?.*?</form>`)
-	files, err := templateFiles.ReadDir("templates")
-	require.NoError(t, err)
-	seen := 0
-	for _, f := range files {
-		content, err := templateFiles.ReadFile("templates/" + f.Name())
-		require.NoError(t, err)
-		for _, m := range forms.FindAllStringSubmatch(string(content), -1) {
-			if slices.ContainsFunc(free, func(p *regexp.Regexp) bool { return p.MatchString(m[1]) }) {
-				continue
-			}
-			seen++
-			carries := strings.Contains(m[0], `name="seen"`) || strings.Contains(m[0], "range .Fields") // againForm has it among its fields
-			require.True(t, carries, "%s: the form to %s carries nothing", f.Name(), m[1])
-		}
-	}
-	require.Greater(t, seen, 8)
-}
-
 // began lets bo cancel an import.
 func began(t *testing.T, r *rig, batch string) {
 	t.Helper()

@@ -539,15 +539,3 @@ func TestNumbersAreAskedAbout(t *testing.T) {
 	require.Contains(t, page, "&#34;price&#34;:1.07,&#34;weight&#34;:1.234}")
 	require.Contains(t, page, "&#34;price&#34;:1250.1,&#34;weight&#34;:2}")
 }
-
-// TestAnUploadSaysHowManyRowsWereEnqueued, not how many the file has.
-func TestAnUploadSaysHowManyRowsWereEnqueued(t *testing.T) {
-	u := &uploads.Look{}
-	u.Import = &uploads.Import{State: uploads.Done}
-	u.Import.Summary.Rows, u.Import.Summary.Stored = 26, 25
-	_, _, says := standing(u)
-	require.Equal(t, "25 of 26 rows enqueued.", says)
-	u.Import.Summary.Stored = 26
-	_, _, says = standing(u)
-	require.Equal(t, "26 rows.", says)
-}

@@ -165,20 +165,3 @@ func TestWarningsCountRows(t *testing.T) {
 		require.Equal(t, want, warnedRows(importer.Summary{Rows: 10, Warnings: 99, WarningKinds: kinds}))
 	}
 }
-
-// TestAReplayLeadsToItsOrders: the job's page lists the orders as they stand now.
-func TestAReplayLeadsToItsOrders(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	r.refuses("B-1")
-	b := r.as("operator")
-	preview := b.preview("act", "replay", "which", "chosen", "letter", r.seq("B-1"))
-	a := b.do(http.MethodPost, preview+"/confirm", url.Values{"note": {"corrected at the API"}})
-	require.Equal(t, http.StatusOK, a.StatusCode, a.page)
-	at := a.Request.URL.Path
-	require.Eventually(t, func() bool {
-		return strings.Contains(text(b.open(http.StatusOK, at)), "What became of its orders")
-	}, patience, 20*time.Millisecond)
-	page := b.open(http.StatusOK, at)
-	require.Contains(t, page, `<a href="/order?no=B-1">B-1</a>`)
-	require.Contains(t, text(page), "B-1 pending")
-}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -275,4 +276,19 @@ func TestR1ARepetitionDoesNotReplaceWhatTheAPISaid(t *testing.T) {
 	require.NotNil(t, rec.ConflictOf("i3"))
 	require.Equal(t, body("A-1"), letterOf(t, b, "A-1").Body)
 	requireBalanced(t, b)
+}
+
+// A person resolves the letter that she sees, after the correction was withdrawn.
+func TestResolveLetterBehindAWithdrawal(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	doubtful(t, q)
+	l := letterOf(t, q, "A-1")
+	withdrawn(t, q, correction("i2"))
+	would, err := books.DryRunResolve(t.Context(), q, []*settle.Letter{l}, settle.Person{})
+	require.NoError(t, err)
+	require.NoError(t, would[0])
+	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	requireNoLetter(t, q, "A-1")
 }
