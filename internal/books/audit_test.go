@@ -1,7 +1,6 @@
 package books
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -11,54 +10,6 @@ import (
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/queuetest"
 )
-
-func TestSettledOrdersBalance(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	var in []settle.Intent
-	for i := range 500 {
-		no := fmt.Sprintf("A-%03d/x", i)
-		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
-	}
-	publish(t, q, in...)
-
-	done := make(chan error, len(in))
-	for i, d := range pull(t, q, len(in)) {
-		require.Equal(t, settle.WorkSubmit, d.Work)
-		verdict := order.Accepted
-		if i%5 == 0 {
-			verdict = order.Rejected
-		}
-		go func() {
-			r := report(verdict, d.History)
-			_, err := q.Worker.Settle(context.Background(), d, &r, order.Decide(&r, order.Facts{}))
-			done <- err
-		}()
-	}
-	for range in {
-		require.NoError(t, <-done)
-	}
-	requireDrained(t, q)
-	audit := requireBalanced(t, q)
-	require.Equal(t, map[string]uint64{"accepted": 400, "rejected": 100}, audit.Outcomes)
-	require.EqualValues(t, 100, audit.Letters)
-}
-
-// TestAPendingReplayIsNoContradiction: its letter stays named while its order is in
-// the queue again.
-func TestAPendingReplayIsNoContradiction(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	require.Equal(t, settle.Replayed, replay(t, q, deadLetter(t, q, "A-1"), settle.ReplayOptions{}))
-	a := requireBalanced(t, q)
-	require.EqualValues(t, 1, a.Pending)
-	require.EqualValues(t, 1, a.Settled)
-	require.EqualValues(t, 1, a.Letters)
-
-	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
-	requireDrained(t, q)
-	a = requireBalanced(t, q)
-	require.EqualValues(t, 2, a.Settled)
-	require.Zero(t, a.Letters)
-}
 
 // TestTheAuditNamesContradictions that nothing is on its way to mend.
 func TestTheAuditNamesContradictions(t *testing.T) {

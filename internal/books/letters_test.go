@@ -11,25 +11,6 @@ import (
 	"orderpost/internal/settle"
 )
 
-// TestDryRunDropForetellsADrop of every letter of a page, also where two of them
-// are about one order_no.
-func TestDryRunDropForetellsADrop(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	free, waits := deadLetter(t, q, "A-1"), deadLetter(t, q, "A-2")
-	publish(t, q, intent("A-2", "again"))
-	would, err := DryRunDrop(t.Context(), q, []*settle.Letter{waits, free, waits})
-	require.NoError(t, err)
-	require.Equal(t, []error{settle.ErrPending, nil, settle.ErrPending}, would)
-	_, err = q.Operator.Drop(t.Context(), waits, settle.Person{Name: "anna"})
-	require.ErrorIs(t, err, settle.ErrPending)
-	gone, err := q.Operator.Drop(t.Context(), free, settle.Person{Name: "anna"})
-	require.NoError(t, err)
-	require.False(t, gone)
-	none, err := DryRunReplay(t.Context(), q, nil, settle.ReplayOptions{})
-	require.NoError(t, err)
-	require.Empty(t, none)
-}
-
 // seqs returns the sequences of the letters that a listing shows, and makes sure that an index shows the same.
 func seqs(t *testing.T, q *queue.Queue, x *LetterIndex) (out []uint64) {
 	t.Helper()

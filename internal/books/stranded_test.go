@@ -110,23 +110,6 @@ func TestR14ASettledIntentThatCameBackIsTrimmed(t *testing.T) {
 	}
 }
 
-// A worker was killed between the record that names a conflict and the conflict's letter, and
-// the broker forgot the delivery. Nothing but the intent holds its body.
-func TestR14AConflictGetsItsLetterBeforeItLeaves(t *testing.T) {
-	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, _ := k.left(k.accept)
-	changeRecord(t, q, func(r *order.Record) {
-		r.Conflicts = []order.Conflict{{IntentID: r.IntentID, BodyHash: r.BodyHash, Position: r.Position}}
-		r.IntentID, r.Position, r.BodyHash = "earlier", before(t, q), "of the earlier one"
-	})
-	require.NoError(t, q.Trimmer.Trim(t.Context()))
-	requireStored(t, q, 0)
-	require.False(t, q.Trimmer.Strands())
-	l := letterOf(t, q, "L-1")
-	require.True(t, l.Conflict)
-	require.Equal(t, body("L-1"), l.Body)
-}
-
 // changeRecord changes the record of L-1 and returns it.
 func changeRecord(t *testing.T, q *queue.Queue, change func(r *order.Record)) *order.Record {
 	t.Helper()
@@ -136,14 +119,6 @@ func changeRecord(t *testing.T, q *queue.Queue, change func(r *order.Record)) *o
 	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), entry.Record, entry.Seq)
 	require.NoError(t, err)
 	return entry.Record
-}
-
-// before returns the position of an intent that was stored before any of the stream.
-func before(t *testing.T, q *queue.Queue) order.Position {
-	t.Helper()
-	birth, _, err := q.Store().Stream(t.Context())
-	require.NoError(t, err)
-	return order.Position{EnqueuedAt: time.Now().Add(time.Hour), Birth: birth} // by a clock that was ahead
 }
 
 func requireStored(t *testing.T, q *queue.Queue, n int) {
