@@ -170,10 +170,8 @@ func (c *Carrier) Run(ctx context.Context) {
 	defer acts.Wait()
 	c.running = make(map[string]bool)
 	for told := ""; ; {
-		select {
-		case <-ctx.Done():
+		if settle.Sleep(ctx, carryEvery) != nil {
 			return
-		case <-time.After(carryEvery):
 		}
 		if !c.Leads() {
 			continue

@@ -31,14 +31,14 @@ func SetRule(ctx context.Context, q *queue.Queue, setting, worker, version strin
 			return
 		}
 		log.Error().Err(err).Msg("the rule of ORDERPOST_APPROVALS cannot be stored, so this worker feeds nothing from the waiting room; will retry")
-		_ = settle.RealTime().Sleep(ctx, ruleEvery)
+		_ = settle.Sleep(ctx, ruleEvery)
 	}
 }
 
 // KeepRule makes a worker's setting the rule again whenever the fleet has none, because its
 // bucket was lost or put back from a backup, until ctx ends. A rule of another worker stays.
 func KeepRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) {
-	for setting != "" && settle.RealTime().Sleep(ctx, ruleEvery) == nil {
+	for setting != "" && settle.Sleep(ctx, ruleEvery) == nil {
 		if f, err := books.ReadFeeding(ctx, q, 0); err == nil && f.Approvals.Rule == "" {
 			if err := setRule(ctx, q, setting, worker, version, log, false); err != nil {
 				log.Error().Err(err).Msg("the rule of ORDERPOST_APPROVALS cannot be stored; will retry")

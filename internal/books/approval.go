@@ -185,7 +185,7 @@ func ChangeApprovals(ctx context.Context, q *queue.Queue, change func(*Approvals
 		if !errors.Is(err, settle.ErrStale) {
 			return err
 		}
-		if err := pause(ctx, holdLook); err != nil { // another was first, or a replica lags
+		if err := settle.Sleep(ctx, holdLook); err != nil { // another was first, or a replica lags
 			return err
 		}
 	}

@@ -116,11 +116,8 @@ func AuditAndTell(ctx context.Context, q *queue.Queue, tell func(AuditProgress))
 		if l.a.Looks = look; l.a.Balanced() || l.a.OffenderCount > 0 || !l.moved() || look == auditLooks {
 			return l.a, nil
 		}
-		if err := pause(ctx, auditPause); err != nil {
+		if err := settle.Sleep(ctx, auditPause); err != nil {
 			return nil, err
 		}
 	}
 }
-
-// pause sleeps for d, or returns ctx's error when ctx ends first.
-func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }

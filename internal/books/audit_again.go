@@ -161,7 +161,7 @@ func (l *auditor) confirm(ctx context.Context) error {
 			}
 		}
 		if l.suspects = still; len(still) > 0 {
-			if err := pause(ctx, suspectPause); err != nil {
+			if err := settle.Sleep(ctx, suspectPause); err != nil {
 				return err
 			}
 		}

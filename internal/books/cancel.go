@@ -253,7 +253,7 @@ func (c *cancellation) follow(ctx context.Context, control *fleet.Control, versi
 		case c.found.Open == 0 && len(c.found.Unaware) == 0, c.found.NoWorker, time.Since(changed) > c.patience:
 			return nil
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := settle.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -93,7 +93,7 @@ func changeHold(ctx context.Context, q *queue.Queue, token string, next *Hold) (
 		if !errors.Is(err, settle.ErrStale) {
 			return before, revision, err
 		}
-		if err := pause(ctx, holdLook); err != nil { // another person was first, or a replica lags
+		if err := settle.Sleep(ctx, holdLook); err != nil { // another person was first, or a replica lags
 			return nil, 0, err
 		}
 	}
@@ -132,7 +132,7 @@ func PauseImport(ctx context.Context, q *queue.Queue, batch, by string) error {
 		case time.Since(since) > fleet.LeaseTerm:
 			return nil
 		}
-		if err := pause(ctx, holdLook); err != nil {
+		if err := settle.Sleep(ctx, holdLook); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func lookAtHold(ctx context.Context, q *queue.Queue, token string, revision uint
 		f, err := ReadFeeding(ctx, q, revision)
 		switch {
 		case errors.Is(err, ErrBehind) && time.Since(began) < fleet.LeaseTerm:
-			if err := pause(ctx, holdLook); err != nil {
+			if err := settle.Sleep(ctx, holdLook); err != nil {
 				return nil, err
 			}
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 const (
@@ -130,10 +131,7 @@ func (l *letterWatch) run(ctx context.Context, watched func() bool) {
 			if err != nil && ctx.Err() == nil {
 				l.note(err)
 				more = true
-				select {
-				case <-ctx.Done():
-				case <-time.After(lettersRetry):
-				}
+				_ = settle.Sleep(ctx, lettersRetry)
 			}
 		}
 	}

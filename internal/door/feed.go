@@ -108,7 +108,7 @@ func (f *feed) catchUp(ctx context.Context) error {
 	case err == nil && f.after >= from, err != nil && !f.d.q.Conn.OutOfReach(err):
 		return err
 	default: // a replica that lags, or an outage
-		return settle.RealTime().Sleep(ctx, lookEvery)
+		return settle.Sleep(ctx, lookEvery)
 	}
 }
 

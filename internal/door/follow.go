@@ -174,7 +174,7 @@ func (f *follower) pause(ctx context.Context) bool {
 		return false
 	case <-f.wake:
 	}
-	return settle.RealTime().Sleep(ctx, lookEvery-time.Since(began)) == nil
+	return settle.Sleep(ctx, lookEvery-time.Since(began)) == nil
 }
 
 // waiter waits for records of one order_no.

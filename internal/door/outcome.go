@@ -295,7 +295,7 @@ func (d *Door) lookAgain(ctx context.Context, o Outcome, id string) (Outcome, er
 		case err == nil || !isUnavailable(err):
 			return now, err
 		}
-		if err := settle.RealTime().Sleep(ctx, longestLook); err != nil {
+		if err := settle.Sleep(ctx, longestLook); err != nil {
 			return o, err
 		}
 	}

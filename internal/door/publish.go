@@ -94,7 +94,7 @@ func (d *Door) pursue(s *submission, a settle.Published) {
 		return
 	case err == nil && a.Status == settle.AlreadyPending:
 		s.freed++
-		err = settle.RealTime().Sleep(s.ctx, settle.FreedPause)
+		err = settle.Sleep(s.ctx, settle.FreedPause)
 	case err != nil:
 		err = s.backoff(d.q, err)
 	}

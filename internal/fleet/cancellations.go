@@ -65,10 +65,8 @@ func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.
 		if !errors.Is(err, settle.ErrStale) {
 			return now, err
 		}
-		select { // somebody else was first, or a replica that lags answered
-		case <-ctx.Done():
-			return now, ctx.Err()
-		case <-time.After(changeAgain):
+		if err := settle.Sleep(ctx, changeAgain); err != nil { // somebody else was first, or a replica that lags answered
+			return now, err
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (c *Control) ShowDoor(ctx context.Context, log zerolog.Logger, describe fun
 		if err := s.show(ctx, describe()); err != nil && ctx.Err() == nil {
 			log.Debug().Err(err).Msg("people are not shown this process at the moment (orderpost fleet)")
 		}
-		if settle.RealTime().Sleep(ctx, doorEvery) != nil {
+		if settle.Sleep(ctx, doorEvery) != nil {
 			break
 		}
 	}

@@ -114,7 +114,7 @@ func (l *Lease) Held() bool {
 // that was set ahead ends Held until the next renewal.
 func (l *Lease) Await(ctx context.Context) bool {
 	for !l.Held() {
-		if settle.RealTime().Sleep(ctx, leaseLook) != nil {
+		if settle.Sleep(ctx, leaseLook) != nil {
 			return false
 		}
 	}

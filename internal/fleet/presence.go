@@ -149,7 +149,7 @@ func Living(ctx context.Context, b *queue.Bucket, self string) (name string, err
 		if err != nil || name != "" || listed == 0 || time.Since(began) > PresenceTerm {
 			return name, err
 		}
-		if err := settle.RealTime().Sleep(ctx, livingPause); err != nil {
+		if err := settle.Sleep(ctx, livingPause); err != nil {
 			return "", err
 		}
 	}

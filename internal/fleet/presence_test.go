@@ -25,7 +25,7 @@ func (n *node) beats(t *testing.T) (stop func()) {
 	go func() {
 		defer close(over)
 		for n.Appear(ctx, Presence{ID: "1", Worker: n.name, Since: time.Now()}) == nil {
-			_ = settle.RealTime().Sleep(ctx, 50*time.Millisecond)
+			_ = settle.Sleep(ctx, 50*time.Millisecond)
 		}
 	}()
 	stop = func() { cancel(); <-over }

@@ -74,7 +74,9 @@ func TestTheFileOfClientsIsReadAgain(t *testing.T) {
 	becomes("desk", http.StatusBadRequest)
 	require.Equal(t, http.StatusUnauthorized, status("shop"))
 	require.NoError(t, os.WriteFile(path, []byte("clients: [token-desk"), 0o600))
-	require.Eventually(t, func() bool { return status("desk") == http.StatusBadRequest && strings.Contains(r.log.String(), "what was read before stays in force") }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return status("desk") == http.StatusBadRequest && strings.Contains(r.log.String(), "what was read before stays in force")
+	}, patience, 20*time.Millisecond)
 	require.Equal(t, http.StatusBadRequest, status("desk"))
 	require.NotContains(t, r.log.String(), "token-")
 	require.NoError(t, os.Remove(path))

@@ -129,24 +129,17 @@ func (r *room) await(ctx context.Context, p *publisher, why error) error {
 			return err
 		case r.since.IsZero():
 			r.left, r.since = now, time.Now()
-			return pause(ctx)
+			return settle.Sleep(ctx, roomPause)
 		case now > r.left:
 			r.left, r.since = now, time.Now()
 			return nil
 		case time.Since(r.since) >= p.f.o.FullWait:
 			return fmt.Errorf("%w, and no order was settled for %s: %w", why, p.f.o.FullWait, ErrInterrupted)
 		}
-		if err := pause(ctx); err != nil {
+		if err := settle.Sleep(ctx, roomPause); err != nil {
 			return err
 		}
 	}
-}
-
-func pause(ctx context.Context) error {
-	if !sleep(ctx, roomPause) {
-		return ctx.Err()
-	}
-	return nil
 }
 
 // leftSoFar returns the number of intents that have left the queue. What is settled makes
@@ -158,13 +151,3 @@ func (p *publisher) leftSoFar(ctx context.Context) (uint64, error) {
 
 // isFull reports whether the queue is full.
 func isFull(err error) bool { return errors.Is(err, settle.ErrFull) }
-
-// sleep waits for d. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -154,7 +154,7 @@ func (p *publisher) begin(ctx context.Context) error {
 				return err
 			}
 			if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err == nil && p.imp == nil {
-				err = pause(ctx) // the replica that answered is behind
+				err = settle.Sleep(ctx, roomPause) // the replica that answered is behind
 			}
 			if err != nil {
 				return err
@@ -314,7 +314,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]rowResult, 
 			}
 		case try == maxTries:
 			return nil, fmt.Errorf("%w: %w", why, ErrInterrupted)
-		case !sleep(ctx, retryPause<<try):
+		case settle.Sleep(ctx, retryPause<<try) != nil:
 			return nil, ctx.Err()
 		}
 		if statuses, err = p.lookUp(ctx, rows, open, true); err != nil {

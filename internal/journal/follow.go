@@ -45,10 +45,8 @@ func Follow(ctx context.Context, q *queue.Queue, query Query, after uint64, visi
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(followEvery):
+		if err := settle.Sleep(ctx, followEvery); err != nil {
+			return err
 		}
 	}
 }

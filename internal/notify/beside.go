@@ -58,7 +58,7 @@ func (s *session) watchAside(intake context.Context) {
 		for _, a := range s.asides.due(time.Now(), most) {
 			s.turns.add(a.Token, job{aside: a})
 		}
-		if settle.RealTime().Sleep(intake, asideEvery) != nil {
+		if settle.Sleep(intake, asideEvery) != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/settle"
 )
 
 // fleetEvery is how often the sender looks whether the fleet is held.
@@ -33,7 +34,7 @@ type Fleet struct {
 func (s *session) watchFleet(intake, work context.Context) {
 	waits, control := newBackoff(firstWait, longestWait), fleet.New(s.queue)
 	var before *fleet.Hold
-	for wait := fleetEvery; sleep(intake, wait, nil); {
+	for wait := fleetEvery; settle.Sleep(intake, wait) == nil; {
 		wait = fleetEvery
 		view, err := control.Read(intake)
 		if err != nil || len(view.Unreadable) > 0 {

@@ -47,7 +47,7 @@ func (r *reader) run(ctx context.Context) error {
 		if time.Since(r.news) > quietAfter {
 			wait = quietEvery
 		}
-		if err := settle.RealTime().Sleep(ctx, wait); err != nil {
+		if err := settle.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"orderpost/internal/settle"
 )
 
 const (
@@ -59,7 +61,7 @@ func (r *receiver) enter(ctx context.Context) (leave func(), ok bool) {
 		pause, down, returned := r.state()
 		switch {
 		case pause > 0:
-			if !sleep(ctx, pause, nil) {
+			if settle.Sleep(ctx, pause) != nil {
 				return nil, false
 			}
 			continue
@@ -84,15 +86,16 @@ func (r *receiver) await(ctx context.Context, returned <-chan struct{}) (leave f
 	r.mu.Lock()
 	wait := time.Until(r.next)
 	r.mu.Unlock()
-	if !sleep(ctx, wait, returned) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
 		leave()
 		return func() {}, false
-	}
-	select {
 	case <-returned:
 		leave()
 		return nil, false
-	default:
+	case <-timer.C:
 		return leave, true
 	}
 }
@@ -205,17 +208,4 @@ func (r *receiver) trouble() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.problem
-}
-
-// sleep returns true after d or once sooner closes, and false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration, sooner <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-	case <-sooner:
-	}
-	return ctx.Err() == nil
 }

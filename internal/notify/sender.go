@@ -79,7 +79,7 @@ func (s *Sender) Run(ctx context.Context) {
 		}
 		s.tellError(err)
 		if !sends || err != nil {
-			_ = settle.RealTime().Sleep(ctx, lookEvery)
+			_ = settle.Sleep(ctx, lookEvery)
 		}
 	}
 }

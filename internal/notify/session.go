@@ -93,7 +93,7 @@ func (s *session) run(ctx context.Context) error {
 // renew keeps the lease, and stores the position with it, until intake ends or the lease is
 // lost.
 func (s *session) renew(intake, work context.Context, watchdog *time.Timer) {
-	for settle.RealTime().Sleep(intake, fleet.LeaseRenewal) == nil {
+	for settle.Sleep(intake, fleet.LeaseRenewal) == nil {
 		s.keep()
 		held, err := s.lease.Keep(work)
 		if !held {
@@ -118,7 +118,7 @@ func (s *session) measure(ctx context.Context) {
 			position, _ := s.window.position()
 			s.stats.backlog.Store(state.LastSeq - min(position.Seq, state.LastSeq))
 		}
-		if settle.RealTime().Sleep(ctx, measureEvery) != nil {
+		if settle.Sleep(ctx, measureEvery) != nil {
 			return
 		}
 	}

@@ -122,9 +122,6 @@ func (l *link) within(ctx context.Context, d time.Duration) (context.Context, co
 	return ctx, cancel
 }
 
-// pause returns nil after d, or ctx's error when ctx ends first.
-func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }
-
 // dialTimeout bounds one attempt to connect.
 const dialTimeout = 2 * time.Second
 
@@ -238,10 +235,8 @@ func (cn *Conn) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error
 		if !told {
 			cn.tell(cn.waitingFor(err, cfg.ConnectTimeout))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		if err := settle.Sleep(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // workersConsumer reads the state of the workers' consumer into its CachedInfo.
@@ -69,7 +71,7 @@ func (tp *Topology) ensureConsumer(ctx context.Context) (ackWait time.Duration, 
 			tp.conn.log.Warn().Str("consumer", tp.conn.n.consumer).Str("present", other).Msg("the consumer is missing; waiting for the running worker to create it again")
 			told = true
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := settle.Sleep(ctx, time.Second); err != nil {
 			return 0, err
 		}
 	}
@@ -129,7 +131,7 @@ func (tp *Topology) putConsumer(ctx context.Context, want jetstream.ConsumerConf
 		if !again {
 			return err
 		}
-		if err := pause(ctx, againPause); err != nil {
+		if err := settle.Sleep(ctx, againPause); err != nil {
 			return err
 		}
 	}
@@ -219,7 +221,7 @@ func (tp *Topology) mayChangeAckWait(ctx context.Context, have time.Duration) er
 			tp.conn.log.Warn().Stringer("from", have).Stringer("to", tp.conn.cfg.AckWait).
 				Msg("ORDERPOST_ACK_WAIT is lower than in the fleet; waiting for the fleet's, in case that a worker is cut off from the broker and still relies on it")
 		}
-		if err := pause(ctx, min(left, time.Second)); err != nil {
+		if err := settle.Sleep(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 	}
@@ -235,7 +237,7 @@ func (tp *Topology) otherWorker(ctx context.Context) (string, error) {
 	}
 	until := time.Now().Add(cfg.ConnectTimeout)
 	other, err := cfg.Living(ctx, tp.bucket, cfg.Name)
-	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && pause(ctx, ensurePause) == nil {
+	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && settle.Sleep(ctx, ensurePause) == nil {
 		other, err = cfg.Living(ctx, tp.bucket, cfg.Name)
 	}
 	return other, err

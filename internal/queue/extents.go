@@ -123,7 +123,7 @@ func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss
 			}
 			return losses, now, nil
 		}
-		if err := pause(ctx, lossPause); err != nil {
+		if err := settle.Sleep(ctx, lossPause); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -48,7 +48,7 @@ func benchHeld(b *testing.B, held int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var trims sync.WaitGroup
 	trims.Go(func() {
-		for ; ctx.Err() == nil; _ = settle.RealTime().Sleep(ctx, settle.TrimEvery) {
+		for ; ctx.Err() == nil; _ = settle.Sleep(ctx, settle.TrimEvery) {
 			noError(b, unlessEnded(ctx, errors.Join(q.Trimmer.Trim(ctx), q.Trimmer.TrimSingly(ctx))))
 		}
 	})
@@ -70,7 +70,7 @@ func benchHeld(b *testing.B, held int) {
 		if room.Msgs == int64(held) {
 			break
 		}
-		noError(b, settle.RealTime().Sleep(b.Context(), settle.TrimEvery))
+		noError(b, settle.Sleep(b.Context(), settle.TrimEvery))
 	}
 	b.ReportMetric(float64(written(b)-before)/float64(b.N), "written-B/intent")
 	b.ReportMetric(float64(largest)/1024, "log-KiB")

@@ -160,7 +160,7 @@ func (w *wait) Backoff(ctx context.Context, cause error) error {
 	cn.outages.join(w, func() string {
 		return cn.waitingFor(cn.reason(cause), w.limit-time.Since(w.began))
 	}, cn.tell)
-	err := pause(ctx, againPause)
+	err := settle.Sleep(ctx, againPause)
 	w.over = err != nil
 	return err
 }

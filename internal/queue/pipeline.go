@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"orderpost/internal/settle"
 )
 
 // maxBatch and maxBatchBytes bound one atomic batch. The server takes up to 1,000
@@ -151,7 +153,7 @@ func (p *publishing) sendSingly(ctx context.Context, out []*outgoing) {
 				again = append(again, o)
 			}
 		}
-		if out = again; try == leaderTries || len(out) > 0 && pause(ctx, leaderPause) != nil {
+		if out = again; try == leaderTries || len(out) > 0 && settle.Sleep(ctx, leaderPause) != nil {
 			return
 		}
 	}

@@ -76,7 +76,7 @@ func (q *Queue) publishUntilKnown(ctx context.Context, intents []settle.Intent, 
 			return nil
 		default:
 			freed++
-			err = pause(ctx, settle.FreedPause)
+			err = settle.Sleep(ctx, settle.FreedPause)
 		}
 		if err != nil {
 			for _, i := range open {

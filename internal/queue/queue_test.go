@@ -117,7 +117,7 @@ func trimming(t *testing.T, q *Queue) (stop func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			_ = q.Trimmer.Trim(ctx)
-			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
+			_ = settle.Sleep(ctx, 5*time.Millisecond)
 		}
 	})
 	return func() { cancel(); done.Wait() }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // A ReplicaGap says that a replica of a stream lacks messages that another one has, and does
@@ -264,7 +266,7 @@ func (cs *Census) resultsGap(ctx context.Context) (*ReplicaGap, error) {
 		if gap := watch.Gap(); gap != nil {
 			return gap, nil
 		}
-		if err := pause(ctx, gapLasts); err != nil {
+		if err := settle.Sleep(ctx, gapLasts); err != nil {
 			return nil, err
 		}
 	}
@@ -301,7 +303,7 @@ func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap,
 		case time.Since(since) > gapLasts:
 			return &ReplicaGap{spec.title(), all.most - all.least}, nil
 		}
-		if err := pause(ctx, againPause); err != nil {
+		if err := settle.Sleep(ctx, againPause); err != nil {
 			return nil, err
 		}
 	}

@@ -94,7 +94,7 @@ func brokerOf(t *testing.T, q *Queue) *storecontract.Broker {
 				if holds() {
 					return true
 				}
-				_ = pause(t.Context(), time.Millisecond)
+				_ = settle.Sleep(t.Context(), time.Millisecond)
 			}
 			return false
 		},

@@ -115,7 +115,7 @@ func (s Stream) page(ctx context.Context, from, last uint64) (page []*settle.Mes
 		return page, next, false, err
 	}
 	if over, err = s.ended(ctx, next); err == nil && !over { // a follower that lags has answered
-		err = pause(ctx, lagPause)
+		err = settle.Sleep(ctx, lagPause)
 	}
 	return page, next, over, err
 }

@@ -90,7 +90,7 @@ func (tp *Topology) ensureSoon(ctx context.Context) (ackWait time.Duration, err 
 		case lost(err) || time.Since(began) >= tp.conn.cfg.ConnectTimeout: // ensureTopology has repeated what was lost
 			return 0, fmt.Errorf("%w: JetStream at %s is not ready after %s: %w; a cluster needs more than half of its servers",
 				ErrUnreachable, tp.conn.broker(), time.Since(began).Round(time.Second), err)
-		case pause(ctx, ensurePause) != nil:
+		case settle.Sleep(ctx, ensurePause) != nil:
 			return 0, err
 		}
 	}
@@ -109,7 +109,7 @@ func (tp *Topology) ensureTopology(ctx context.Context) (ackWait time.Duration, 
 		if !appears && !lost(err) || brief.Err() != nil {
 			break
 		}
-		_ = pause(brief, ensurePause)
+		_ = settle.Sleep(brief, ensurePause)
 	}
 	if err != nil {
 		return 0, err
@@ -221,7 +221,7 @@ func (tp *Topology) awaitStream(ctx context.Context, name string) (jetstream.Str
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return stream, err
 		}
-		if pause(ctx, ensurePause) != nil {
+		if settle.Sleep(ctx, ensurePause) != nil {
 			return nil, err
 		}
 	}
@@ -242,7 +242,7 @@ func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfi
 	for try := 1; ; try++ {
 		_, err := tp.conn.js.CreateStream(ctx, want)
 		var api *jetstream.APIError
-		if !errors.As(err, &api) || api.ErrorCode != codeStreamCreate || try == createTries || pause(ctx, ensurePause) != nil {
+		if !errors.As(err, &api) || api.ErrorCode != codeStreamCreate || try == createTries || settle.Sleep(ctx, ensurePause) != nil {
 			return err
 		}
 	}

@@ -178,7 +178,10 @@ func (realTime) NewLock() Lock { return new(sync.RWMutex) }
 
 func (realTime) Survivable(any) bool { return true }
 
-func (realTime) Sleep(ctx context.Context, d time.Duration) error {
+func (realTime) Sleep(ctx context.Context, d time.Duration) error { return Sleep(ctx, d) }
+
+// Sleep returns nil after d, or ctx's error when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

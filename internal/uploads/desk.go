@@ -12,6 +12,7 @@ import (
 	"orderpost/internal/jobs"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Desk runs the checks and imports of uploads as jobs, one at a time for each upload.
@@ -349,10 +350,7 @@ func (d *Desk) carryOut(id string) {
 				pause = firstPause
 				continue
 			}
-			select {
-			case <-time.After(pause):
-			case <-d.ctx.Done():
-			}
+			_ = settle.Sleep(d.ctx, pause)
 		}
 	})
 }

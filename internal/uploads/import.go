@@ -16,6 +16,7 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Import starts the import of a checked upload, or resumes one that was interrupted.
@@ -155,10 +156,8 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 		if j.Progress().Done > before {
 			pause = firstPause
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return done.Summary, ctx.Err()
+		if err := settle.Sleep(ctx, pause); err != nil {
+			return done.Summary, err
 		}
 	}
 }

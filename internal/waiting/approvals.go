@@ -92,10 +92,8 @@ func (a *approvals) keep(tokens map[string]bool) {
 func (a *approvals) run(ctx context.Context) {
 	told := ""
 	for {
-		select {
-		case <-ctx.Done():
+		if settle.Sleep(ctx, approvalsEvery) != nil {
 			return
-		case <-time.After(approvalsEvery):
 		}
 		if !a.feeder.Leads() {
 			continue

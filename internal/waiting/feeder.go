@@ -111,10 +111,8 @@ func (f *Feeder) Run(ctx context.Context) {
 		}
 	}()
 	for wait := time.Duration(0); ; {
-		select {
-		case <-ctx.Done():
+		if settle.Sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 		var err error
 		if wait, err = f.round(ctx); ctx.Err() != nil {

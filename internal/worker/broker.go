@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // storeRetry is how often a worker tries to open a store that another program has open.
@@ -63,10 +64,8 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 		default:
 			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has the store open; waiting until it ends")
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(storeRetry):
+		if err := settle.Sleep(ctx, storeRetry); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -102,10 +102,5 @@ func (t *pullTrouble) wait(ctx context.Context) error {
 	if d == 0 {
 		return ctx.Err()
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	return settle.Sleep(ctx, d)
 }

@@ -17,6 +17,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 	"orderpost/internal/worker"
 )
 
@@ -103,10 +104,8 @@ func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) 
 		if worker.JoinEmbedded(&cfg.Queue, cfg.DataDir) == nil || time.Since(began) > cfg.Queue.ConnectTimeout {
 			break
 		}
-		select { // the other program is about to publish its address, or about to release the store
-		case <-ctx.Done():
-			return stop, ctx.Err()
-		case <-time.After(storeRetry):
+		if err := settle.Sleep(ctx, storeRetry); err != nil { // the other program is about to publish its address, or about to release the store
+			return stop, err
 		}
 	}
 	err = worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)

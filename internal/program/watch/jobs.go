@@ -12,6 +12,7 @@ import (
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/settle"
 )
 
 // What a job keeps of the flags: it is imported as it began, whatever they are later.
@@ -38,7 +39,7 @@ func (u *unit) jobs(ctx context.Context, taken <-chan struct{}) {
 			wait = u.pace.first
 		}
 		if err != nil {
-			pause(ctx, wait)
+			_ = settle.Sleep(ctx, wait)
 			wait = min(2*wait, u.pace.longest)
 			continue
 		}
@@ -160,7 +161,7 @@ func (u *unit) results(ctx context.Context, recalled chan<- struct{}) {
 			d.pause = max(min(2*d.pause, u.pace.longest), lookShare*time.Since(began)) // a look reads what is pending, and perhaps all rows
 			when[j] = due{time.Now().Add(d.pause), d.pause}
 		}
-		pause(ctx, u.pace.look)
+		_ = settle.Sleep(ctx, u.pace.look)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/folder"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/settle"
 )
 
 // unit is the folder itself, or one of its subfolders.
@@ -52,7 +53,7 @@ func (u *unit) run(ctx context.Context) {
 		default:
 			u.log.once(dir, cannot(dir, err).Error())
 		}
-		pause(ctx, u.pace.reread)
+		_ = settle.Sleep(ctx, u.pace.reread)
 	}
 }
 
@@ -88,7 +89,7 @@ func (u *unit) watch(ctx context.Context) error {
 				return err
 			}
 		}
-		pause(ctx, u.pace.look)
+		_ = settle.Sleep(ctx, u.pace.look)
 	}
 	return nil
 }

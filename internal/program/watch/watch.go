@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -19,6 +18,7 @@ import (
 	"orderpost/internal/program/broker"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 	"orderpost/internal/tracing"
 )
 
@@ -97,7 +97,7 @@ func (w *watcher) run(ctx context.Context) {
 			})
 		}
 		mu.Unlock()
-		pause(ctx, w.pace.reread)
+		_ = settle.Sleep(ctx, w.pace.reread)
 	}
 }
 
@@ -118,11 +118,3 @@ func (w *watcher) subfolders() ([]string, error) {
 }
 
 func (w *watcher) path(name string) string { return filepath.Join(w.dir, name) }
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}

@@ -41,7 +41,7 @@ func Trimming(t testing.TB, q *queue.Queue) (stop func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			_ = q.Trimmer.Trim(ctx)
-			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
+			_ = settle.Sleep(ctx, 5*time.Millisecond)
 		}
 	})
 	stop = func() { cancel(); done.Wait() }
