@@ -2,7 +2,6 @@ package door
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/url"
 	"time"
@@ -14,8 +13,7 @@ import (
 	"orderpost/internal/queue"
 )
 
-// Files is what a door does with files of orders. Package imports has it; a program that
-// does not link that package takes no files.
+// Files is what a door does with files of orders. Package imports has it.
 type Files interface {
 	// Take keeps a file, has it checked, and has it stored as a whole if nothing is wrong
 	// with it, also after a restart. Nothing is kept if there is an error.
@@ -164,22 +162,5 @@ type FilesOptions struct {
 	Log     zerolog.Logger
 }
 
-var openFiles func(context.Context, FilesOptions) (Files, error)
-
-// RegisterFiles is called by the package that reads files, when a program links it.
-func RegisterFiles(open func(context.Context, FilesOptions) (Files, error)) { openFiles = open }
-
 // OpenFiles opens the folder of files. The error says why there can be none.
-func OpenFiles(ctx context.Context, o FilesOptions) (Files, error) {
-	switch {
-	case openFiles == nil:
-		return nil, errors.New("this program does not read files; orderpost worker and orderpost gateway do")
-	case o.Queue == nil:
-		return nil, errors.New("it has no broker to import to")
-	case o.Total == 0:
-		return nil, errors.New("ORDERPOST_GATEWAY_IMPORT_TOTAL is 0")
-	case o.Dir == "":
-		return nil, errors.New("there is no data folder (ORDERPOST_DATA_DIR)")
-	}
-	return openFiles(ctx, o)
-}
+type OpenFiles func(context.Context, FilesOptions) (Files, error)

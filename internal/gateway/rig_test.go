@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/door"
+	"orderpost/internal/imports"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
@@ -52,7 +53,7 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 	t.Helper()
 	r := &rig{t: t, broker: queuetest.Start(t), log: &patient.Buffer{}, registry: prometheus.NewRegistry()}
 	r.worker = queuetest.Open(t, r.broker, "worker")
-	o := Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
+	o := Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: imports.Open, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
 		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
 	var opts []nats.Option
 	if dialer != nil {

@@ -50,7 +50,8 @@ type Options struct {
 	Unusable func() string
 	Metrics  *ops.Gateway
 	Log      zerolog.Logger
-	// Queue and DataDir are for imports; without them the door takes no files.
+	// Files, Queue and DataDir are for imports; without them the door takes no files.
+	Files   door.OpenFiles
 	Queue   *queue.Queue
 	DataDir string
 	// Schema is what the orders of imports must fulfil; nil = none. Door has its own.
@@ -206,8 +207,12 @@ func (c Config) tls(log zerolog.Logger) (*tls.Config, *livefile.Certificate, err
 
 // openFiles opens the folder of imports. Without it the door does everything else.
 func (s *Server) openFiles(ctx context.Context, o Options) {
+	if o.Files == nil {
+		s.noFiles = "this program does not read files; orderpost worker and orderpost gateway do"
+		return
+	}
 	var err error
-	if s.files, err = door.OpenFiles(ctx, door.FilesOptions{Dir: o.DataDir, Total: o.ImportTotal << 20, Queue: o.Queue, Schema: o.Schema, Version: o.Version, Log: s.log}); err != nil {
+	if s.files, err = o.Files(ctx, door.FilesOptions{Dir: o.DataDir, Total: o.ImportTotal << 20, Queue: o.Queue, Schema: o.Schema, Version: o.Version, Log: s.log}); err != nil {
 		s.noFiles = err.Error()
 		s.log.Info().Err(err).Msg("the HTTP door takes no files")
 	}

@@ -1,6 +1,6 @@
 // Package imports is what the HTTP door does with a file of orders: it keeps the file,
 // checks it, imports it as a whole if nothing is wrong with it, tells what became of it,
-// and withdraws it. A program that links this package takes files. Reading, checking and storing are those of the console's uploads.
+// and withdraws it. Reading, checking and storing are those of the console's uploads.
 //
 //	imports.go  the folder, its start and its end
 //	request.go  taking a file: its parameters
@@ -11,6 +11,7 @@ package imports
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -21,10 +22,6 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/uploads"
 )
-
-func init() {
-	door.RegisterFiles(func(ctx context.Context, o door.FilesOptions) (door.Files, error) { return open(ctx, o) })
-}
 
 // Imports keeps and imports files of orders. It is a door.Files.
 type Imports struct {
@@ -41,8 +38,17 @@ type Imports struct {
 	arriving map[string]*arrivals // by the name of the client
 }
 
-// open opens the folder and goes on with the imports of an earlier process.
-func open(ctx context.Context, o door.FilesOptions) (door.Files, error) {
+// Open opens the folder and goes on with the imports of an earlier process. It is a
+// door.OpenFiles.
+func Open(ctx context.Context, o door.FilesOptions) (door.Files, error) {
+	switch {
+	case o.Queue == nil:
+		return nil, errors.New("it has no broker to import to")
+	case o.Total == 0:
+		return nil, errors.New("ORDERPOST_GATEWAY_IMPORT_TOTAL is 0")
+	case o.Dir == "":
+		return nil, errors.New("there is no data folder (ORDERPOST_DATA_DIR)")
+	}
 	store, err := uploads.Open(uploads.Config{Dir: o.Dir, Folder: "imports", MaxFile: min(uploads.DefaultMaxFile, o.Total), MaxTotal: o.Total})
 	if err != nil {
 		return nil, err

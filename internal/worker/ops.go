@@ -12,12 +12,10 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/endpoint"
-	"orderpost/internal/fleet"
 	"orderpost/internal/notify"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
 )
 
@@ -33,17 +31,6 @@ const (
 	sizesTimeout = 4 * time.Second
 )
 
-// sources are the parts of a working worker that a snapshot reads.
-type sources struct {
-	queue     *queue.Queue
-	submitter *submit.Submitter
-	pool      *Pool
-	topology  *topologyMonitor
-	storage   *storageMonitor
-	sender    *notify.Sender // nil = outcomes are not sent
-	member    *fleet.Member
-}
-
 // operations is what operators see of a worker: metrics, health, and the server for
 // both. It starts before the worker connects to the broker and the API, so operators
 // also see a worker that waits for them.
@@ -52,7 +39,7 @@ type operations struct {
 	registry *prometheus.Registry
 	log      zerolog.Logger
 	stopping func() bool
-	sources  atomic.Pointer[sources] // nil until attach
+	process  atomic.Pointer[process] // nil until attach
 	working  chan struct{}           // closed by attach
 	sizes    atomic.Pointer[ops.Sizes]
 	// leaseSeen is the revision of the feeder's lease at the last poll.
@@ -95,9 +82,9 @@ func stageNames() []string {
 	return []string{gate.StageTrial.String(), gate.StageProbe.String(), gate.StageShut.String()}
 }
 
-// attach makes the sources available. The caller calls it when the pool starts.
-func (o *operations) attach(s sources) {
-	o.sources.Store(&s)
+// attach has the worker's parts shown. The caller calls it when all of them run.
+func (o *operations) attach(p *process) {
+	o.process.Store(p)
 	close(o.working)
 }
 
@@ -115,7 +102,7 @@ func (o *operations) poll(ctx context.Context) {
 func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
-	q := o.sources.Load().queue
+	q := o.process.Load().queue
 	counts, err := q.Census.Count(ctx)
 	deliveries, deliveriesErr := q.Census.Deliveries(ctx)
 	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: deliveries.Undelivered, Letters: counts.Letters, InRoom: counts.Waiting}
@@ -157,7 +144,7 @@ func (o *operations) lanes(ctx context.Context, q *queue.Queue, sizes *ops.Sizes
 // snapshot returns the worker's present state.
 func (o *operations) snapshot() ops.Snapshot {
 	s := ops.Snapshot{Draining: o.stopping()}
-	p := o.sources.Load()
+	p := o.process.Load()
 	if p == nil {
 		return s
 	}
@@ -189,7 +176,7 @@ func (o *operations) snapshot() ops.Snapshot {
 
 // notify returns the numbers of webhooks.
 func (o *operations) notify() ops.Notify {
-	if p := o.sources.Load(); p != nil {
+	if p := o.process.Load(); p != nil {
 		return p.sender.Stats()
 	}
 	return (*notify.Sender)(nil).Stats()

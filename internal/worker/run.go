@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/approvals"
 	"orderpost/internal/books"
+	"orderpost/internal/door"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
 	"orderpost/internal/journal"
@@ -39,8 +40,9 @@ type Env struct {
 	Orders   Observer
 	// Trace creates spans; nil = no traces.
 	Trace trace.Tracer
+	// Files opens what the HTTP door does with files of orders; nil = it takes none.
+	Files door.OpenFiles
 
-	rate *requestRate
 	// look replaces topologyEvery in tests; 0 = topologyEvery.
 	look time.Duration
 }
@@ -51,101 +53,225 @@ type Env struct {
 // The error wraps ErrConfig if the settings cannot work, for example because the API
 // refuses the key, and queue.ErrUnreachable if no broker answers.
 func Run(ctx context.Context, cfg Config, env Env) error {
-	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
-	log := env.Log
 	tuneMemory()
-	view, err := startOperations(ctx, cfg, &env)
-	if err != nil {
+	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
+	p := &process{cfg: cfg, env: env, log: env.Log, started: time.Now().UTC()}
+	defer p.stop()
+	for _, start := range []func(context.Context) error{p.operate, p.load, p.preflight, p.connect, p.claim, p.assemble, p.goBeside, p.openDoor} {
+		if err := start(ctx); err != nil {
+			return err
+		}
+	}
+	p.sayWorking()
+	err := p.pool.Run(ctx)
+	if p.stop(); err == nil {
+		p.log.Info().Msg("stopped; nothing in flight")
+	}
+	return err
+}
+
+// process is the worker program. Its parts start in the order of the fields, and stop in reverse.
+type process struct {
+	cfg     Config
+	env     Env
+	log     zerolog.Logger
+	started time.Time
+	stops   []func() // of what runs, in the order in which it started
+
+	view      *operations
+	rate      *requestRate
+	schema    *orderschema.Schema
+	submitter *submit.Submitter
+	broker    *embedded.Server // nil = another process's, or none
+	queue     *queue.Queue
+	control   *fleet.Control
+
+	feeder   *waiting.Feeder
+	pool     *Pool
+	storage  *storageMonitor
+	topology *topologyMonitor
+	sender   *notify.Sender // nil = outcomes are not sent
+	member   *fleet.Member
+}
+
+// later has stop called when the program ends, before all that started earlier stops.
+func (p *process) later(stop func()) { p.stops = append(p.stops, stop) }
+
+// stop stops what runs. It may be called again.
+func (p *process) stop() {
+	for len(p.stops) > 0 {
+		last := len(p.stops) - 1
+		stop := p.stops[last]
+		p.stops = p.stops[:last]
+		stop()
+	}
+}
+
+// operate serves metrics and health, and tells systemd how the worker is. Operators also see a
+// worker that waits for the broker or the API.
+func (p *process) operate(ctx context.Context) (err error) {
+	if p.view, err = startOperations(ctx, p.cfg, &p.env); err != nil {
 		return err
 	}
-	defer view.stop()
-	defer view.supervise(ctx, cfg.DrainTimeout)()
-	env.rate = newRequestRate(env.Attempts)
-	env.Attempts = env.rate
-	schema, err := cfg.Schema.Load(log)
+	p.later(p.view.stop)
+	p.later(p.view.supervise(ctx, p.cfg.DrainTimeout))
+	p.rate = newRequestRate(p.env.Attempts)
+	p.env.Attempts = p.rate
+	return nil
+}
+
+// load reads the files that the settings name, and makes what posts to the API.
+func (p *process) load(context.Context) (err error) {
+	if p.schema, err = p.cfg.Schema.Load(p.log); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	keys, err := submit.NewFileKeys(p.cfg.Keys, NewSigner)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	submitter, err := newSubmitter(cfg, env, schema)
+	p.submitter, err = submit.New(p.cfg.Submit, submit.Deps{Keys: keys, Log: p.log, Schema: p.schema, Watch: p.env.Attempts, Trace: AttemptTracer(p.env.Trace)})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	defer submitter.Close()
-	if err := preflight(ctx, cfg, submitter, log); err != nil {
-		return err
-	}
-	broker, err := startBroker(ctx, &cfg, log)
-	if err != nil {
-		return err
-	}
-	if broker != nil {
-		defer broker.Stop()
-	}
-	q, err := queue.Open(ctx, cfg.Queue, log)
-	if err != nil {
-		return errors.Join(err, probeDescriptors()) // the client does not report that it could not open a socket
-	}
-	defer q.Close()
-	err = fleet.New(q).ClaimIdentity(ctx, cfg.Identity(), cfg.Name, log)
-	var other *fleet.IdentityError
-	if errors.As(err, &other) {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if err != nil {
-		return err
-	}
-	sayWhere(cfg, broker, q.Topology.Made(), log)
-	return work(ctx, cfg, env, q, schema, submitter, view, newStorageMonitor(broker, q, log))
+	p.later(p.submitter.Close)
+	return nil
 }
-
-// sayWhere logs where orders and results are stored, and which streams this worker
-// created.
-func sayWhere(cfg Config, broker *embedded.Server, made []string, log zerolog.Logger) {
-	e, text := log.Info().Str("broker", queue.RedactURL(cfg.Queue.URL)), "stores at the broker"
-	switch {
-	case broker != nil:
-		e, text = e.Str("data_dir", cfg.DataDir), "stores in its own broker"
-	case cfg.Queue.Locate != nil:
-		e, text = e.Str("data_dir", cfg.DataDir), "stores in another worker's broker"
-	}
-	if len(made) > 0 {
-		e = e.Strs("made", made)
-	}
-	e.Msg(text)
-}
-
-func newSubmitter(cfg Config, env Env, schema *orderschema.Schema) (*submit.Submitter, error) {
-	keys, err := submit.NewFileKeys(cfg.Keys, NewSigner)
-	if err != nil {
-		return nil, err
-	}
-	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Schema: schema, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
-}
-
-// NewSigner returns a signer for a secret. Package submit does not import sign.
-func NewSigner(secret string) (submit.Signer, error) { return sign.New(secret) }
 
 // preflight returns an error if the API refuses the key. If the API is out of reach,
 // the worker starts nevertheless: a worker restarted during an outage waits at its
 // gate.
-func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog.Logger) error {
-	if !cfg.Preflight {
-		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, without a preflight")
+func (p *process) preflight(ctx context.Context) error {
+	api := p.cfg.Submit.URL
+	if !p.cfg.Preflight {
+		p.log.Info().Str("api", api).Msg("posts to the API, without a preflight")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
-	switch err := s.Preflight(ctx); {
+	switch err := p.submitter.Preflight(ctx); {
 	case err == nil:
-		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, which answers and knows the key; the secret is not tested until the first order is posted")
+		p.log.Info().Str("api", api).Msg("posts to the API, which answers and knows the key; the secret is not tested until the first order is posted")
 		return nil
 	case errors.Is(err, submit.ErrDenied):
-		return fmt.Errorf("%w: the API at %s refuses the key: %w", ErrConfig, cfg.Submit.URL, err)
+		return fmt.Errorf("%w: the API at %s refuses the key: %w", ErrConfig, api, err)
 	default:
-		log.Warn().Err(err).Str("api", cfg.Submit.URL).Msg("the API does not answer yet; starting nevertheless")
+		p.log.Warn().Err(err).Str("api", api).Msg("the API does not answer yet; starting nevertheless")
 		return nil
 	}
 }
+
+// connect starts or joins the broker, and opens the queue.
+func (p *process) connect(ctx context.Context) (err error) {
+	if p.broker, err = startBroker(ctx, &p.cfg, p.log); err != nil {
+		return err
+	}
+	if p.broker != nil {
+		p.later(p.broker.Stop)
+	}
+	if p.queue, err = queue.Open(ctx, p.cfg.Queue, p.log); err != nil {
+		return errors.Join(err, probeDescriptors()) // the client does not report that it could not open a socket
+	}
+	p.later(p.queue.Close)
+	p.control = fleet.New(p.queue)
+	return nil
+}
+
+// claim claims the orders for the API, and logs where they are stored. It returns an error
+// if they belong to another one.
+func (p *process) claim(ctx context.Context) error {
+	err := p.control.ClaimIdentity(ctx, p.cfg.Identity(), p.cfg.Name, p.log)
+	if _, other := errors.AsType[*fleet.IdentityError](err); other {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if err != nil {
+		return err
+	}
+	e, text := p.log.Info().Str("broker", queue.RedactURL(p.cfg.Queue.URL)), "stores at the broker"
+	switch {
+	case p.broker != nil:
+		e, text = e.Str("data_dir", p.cfg.DataDir), "stores in its own broker"
+	case p.cfg.Queue.Locate != nil:
+		e, text = e.Str("data_dir", p.cfg.DataDir), "stores in another worker's broker"
+	}
+	if made := p.queue.Topology.Made(); len(made) > 0 {
+		e = e.Strs("made", made)
+	}
+	e.Msg(text)
+	return nil
+}
+
+// assemble makes the pool and what runs beside it. Nothing of it runs yet.
+func (p *process) assemble(context.Context) error {
+	cfg, q := p.cfg, p.queue
+	rule, err := books.ParseApprovalRule(cfg.Approvals)
+	if err != nil {
+		return fmt.Errorf("%w: ORDERPOST_APPROVALS: %w", ErrConfig, err)
+	}
+	if cfg.Notify.On() {
+		if p.sender, err = notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: cfg.Name, Version: p.env.Version, Log: p.log}); err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	p.feeder = waiting.New(waiting.Options{Queue: q, Fleet: p.control, Name: cfg.Name, Ruled: rule.On(), Log: p.log})
+	p.pool = NewPool(PoolOptions{
+		Queue: q, Submitter: p.submitter, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
+		DrainTimeout: cfg.DrainTimeout, Trims: p.feeder.Leads,
+		Log: p.log, LogSample: cfg.LogSample, Observer: p.env.Orders, Trace: p.env.Trace,
+	})
+	p.storage = newStorageMonitor(p.broker, q, p.log)
+	p.topology = newTopologyMonitor(q, p.submitter.Gate(), p.log, p.env.look, cfg.Queue.AckWait)
+	p.member = fleet.NewMember(fleet.Options{Control: p.control, Gate: p.submitter.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit,
+		Identity: cfg.Identity(), Log: p.log, Cancel: q.Ledger.SetCancellations, Describe: p.describe})
+	return nil
+}
+
+// describe returns what this worker tells the fleet about itself.
+func (p *process) describe() fleet.Presence {
+	gate, now := p.submitter.Gate().State(), time.Now()
+	d := fleet.Presence{Since: p.started, Version: p.env.Version, InFlight: p.pool.InFlight(), Open: gate.Open,
+		Reasons: append(gate.Reasons, p.storage.problems()...), Notes: p.submitter.Notes(), Rate: p.rate.perSecond(now),
+		Slots: p.pool.Concurrency, Posting: p.rate.posting(now), ClockMS: clockOffset(p.submitter.Clock())}
+	if why := p.queue.Conn.OrdersDenied(); why != "" {
+		d.Reasons = append(d.Reasons, why)
+	}
+	p.rate.describe(&d, gate, now)
+	return d
+}
+
+// goBeside starts what runs beside the pool. It goes on while the pool drains.
+func (p *process) goBeside(ctx context.Context) error {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	p.later(func() { stop(); all.Wait() })
+	all.Go(func() { p.member.Run(ctx) })
+	p.topology.first(ctx)
+	all.Go(func() { p.topology.run(ctx) })
+	all.Go(func() { p.storage.run(ctx) })
+	all.Go(func() {
+		approvals.SetRule(ctx, p.queue, p.cfg.Approvals, p.cfg.Name, p.env.Version, p.log)
+		all.Go(func() { approvals.KeepRule(ctx, p.queue, p.cfg.Approvals, p.cfg.Name, p.env.Version, p.log) })
+		p.feeder.Run(ctx)
+	})
+	carrier := approvals.Carrier{Queue: p.queue, Journal: journal.New(p.queue, "orderpost worker", p.env.Version), Log: p.log, Now: time.Now, Leads: p.feeder.Leads}
+	all.Go(func() { carrier.Run(ctx) })
+	if p.sender != nil {
+		all.Go(func() { p.sender.Run(ctx) })
+	}
+	p.view.attach(p)
+	all.Go(func() { p.view.poll(ctx) })
+	return nil
+}
+
+func (p *process) sayWorking() {
+	e := p.log.Info().Int("concurrency", p.cfg.Submit.Concurrency).Float64("rate_limit", p.cfg.Submit.RateLimit).Stringer("on_unsure", p.cfg.Submit.OnUnsure)
+	if p.view.server != nil {
+		e.Str("ops", p.view.server.URL())
+	}
+	e.Str("version", p.env.Version).Msg("working")
+}
+
+// NewSigner returns a signer for a secret. Package submit does not import sign.
+func NewSigner(secret string) (submit.Signer, error) { return sign.New(secret) }
 
 // clockOffset returns the API's clock minus the worker's in milliseconds; nil = not
 // known.
@@ -155,85 +281,4 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 	}
 	ms := c.Offset.Milliseconds()
 	return &ms
-}
-
-// newSender returns what sends outcomes to a receiver; nil = they are not sent.
-func newSender(cfg Config, env Env, q *queue.Queue) (*notify.Sender, error) {
-	if !cfg.Notify.On() {
-		return nil, nil
-	}
-	s, err := notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: cfg.Name, Version: env.Version, Log: env.Log})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return s, nil
-}
-
-// work runs the pool and the goroutines beside it.
-func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, schema *orderschema.Schema, s *submit.Submitter, view *operations, storage *storageMonitor) error {
-	log := env.Log
-	sender, err := newSender(cfg, env, q)
-	if err != nil {
-		return err
-	}
-	control := fleet.New(q)
-	rule, err := books.ParseApprovalRule(cfg.Approvals)
-	if err != nil {
-		return fmt.Errorf("%w: ORDERPOST_APPROVALS: %w", ErrConfig, err)
-	}
-	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Ruled: rule.On(), Log: log})
-	pool := NewPool(PoolOptions{
-		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
-		DrainTimeout: cfg.DrainTimeout, Trims: feeder.Leads,
-		Log: log, LogSample: cfg.LogSample, Observer: env.Orders, Trace: env.Trace,
-	})
-	side, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var sides sync.WaitGroup
-	started := time.Now().UTC()
-	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Cancel: q.Ledger.SetCancellations, Describe: func() fleet.Presence {
-		gate, now := s.Gate().State(), time.Now()
-		p := fleet.Presence{Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(now), Slots: pool.Concurrency, Posting: env.rate.posting(now), ClockMS: clockOffset(s.Clock())}
-		if why := q.Conn.OrdersDenied(); why != "" {
-			p.Reasons = append(p.Reasons, why)
-		}
-		env.rate.describe(&p, gate, now)
-		return p
-	}})
-	sides.Go(func() { member.Run(side) })
-	topology := newTopologyMonitor(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
-	topology.first(side)
-	sides.Go(func() { topology.run(side) })
-	sides.Go(func() { storage.run(side) })
-	sides.Go(func() {
-		approvals.SetRule(side, q, cfg.Approvals, cfg.Name, env.Version, log)
-		sides.Go(func() { approvals.KeepRule(side, q, cfg.Approvals, cfg.Name, env.Version, log) })
-		feeder.Run(side)
-	})
-	carrier := approvals.Carrier{Queue: q, Journal: journal.New(q, "orderpost worker", env.Version), Log: log, Now: time.Now, Leads: feeder.Leads}
-	sides.Go(func() { carrier.Run(side) })
-	if sender != nil {
-		sides.Go(func() { sender.Run(side) })
-	}
-	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage, sender: sender, member: member})
-	sides.Go(func() { view.poll(side) })
-	closeDoor, err := openDoor(ctx, cfg, q, schema, env, view.registry)
-	if err != nil {
-		stop()
-		sides.Wait()
-		return err
-	}
-	sends := log.Info().Int("concurrency", cfg.Submit.Concurrency).Float64("rate_limit", cfg.Submit.RateLimit).Stringer("on_unsure", cfg.Submit.OnUnsure)
-	if view.server != nil {
-		sends.Str("ops", view.server.URL())
-	}
-	sends.Str("version", env.Version).Msg("working")
-	err = pool.Run(ctx)
-	closeDoor()
-	stop()
-	sides.Wait()
-	if err == nil {
-		log.Info().Msg("stopped; nothing in flight")
-	}
-	return err
 }

@@ -18,7 +18,7 @@ import (
 	"orderpost/internal/door"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
-	_ "orderpost/internal/imports" // the doors of this program take files
+	"orderpost/internal/imports"
 	"orderpost/internal/ops"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
@@ -124,7 +124,7 @@ func open(ctx context.Context, cfg settings, q *queue.Queue, schema *orderschema
 	}
 	d := door.New(q, schema)
 	defer d.Close()
-	s, err := gateway.Listen(ctx, gateway.Options{Config: cfg.Gateway, Door: d, Unusable: q.Conn.Unusable, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout,
+	s, err := gateway.Listen(ctx, gateway.Options{Config: cfg.Gateway, Files: imports.Open, Door: d, Unusable: q.Conn.Unusable, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout,
 		Queue: q, DataDir: cfg.Broker.DataDir, Schema: schema, Version: program.Version(), Trace: tracer})
 	if errors.Is(err, gateway.ErrConfig) {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/imports"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/tracing"
@@ -70,7 +71,7 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	}
 	traces := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
 	defer traces.Stop()
-	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer()}))
+	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer(), Files: imports.Open}))
 }
 
 // readConfig reads and checks the settings. Its error names every mistake.
