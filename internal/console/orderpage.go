@@ -231,13 +231,13 @@ func (p *orderPage) list() {
 }
 
 func attemptTone(v order.Verdict) string {
-	switch v {
-	case order.Accepted:
+	switch {
+	case v.Exists():
 		return "good"
-	case order.Unsure, order.Retry:
-		return "warn"
-	default:
+	case v.Conclusive():
 		return "bad"
+	default: // it is tried again
+		return "warn"
 	}
 }
 

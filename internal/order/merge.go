@@ -194,7 +194,7 @@ func mergeOlder(cur, mine *Record) *Record {
 // yields reports whether the acceptance r was concluded from a duplicate answer, and the
 // API answered mine itself: only that says which body it has.
 func (r *Record) yields(mine *Record) bool {
-	return r.Verdict == Duplicate && mine.Verdict == Accepted && mine.By == "" && r.BodyHash != mine.BodyHash
+	return r.Verdict == Duplicate && mine.Verdict.Created() && mine.By == "" && r.BodyHash != mine.BodyHash
 }
 
 // mergeNewer replaces the record of an older intent, with three exceptions. An

@@ -43,6 +43,35 @@ func (v Verdict) LeavesDoubt() bool {
 	}
 }
 
+// Created reports whether the API created the order by this attempt.
+func (v Verdict) Created() bool { return v == Accepted }
+
+// Exists reports whether the API has the order, by this attempt or an earlier one.
+func (v Verdict) Exists() bool { return v == Accepted || v == Duplicate }
+
+// Conclusive reports whether the API read the order and decided about it.
+func (v Verdict) Conclusive() bool { return v.Exists() || v == Rejected }
+
+// Meaning says, for people, what the attempt did at the API.
+func (v Verdict) Meaning() string {
+	switch v {
+	case Accepted:
+		return "the API created the order"
+	case Duplicate:
+		return "the API says that it has this order_no already"
+	case Rejected:
+		return "the API refused the order; it was not created by this attempt"
+	case Retry:
+		return "certainly without effect"
+	case Unsure:
+		return "may have created the order"
+	case Denied:
+		return "the API refused the key and did not read the order"
+	default:
+		return ""
+	}
+}
+
 // String returns the verdict's word, or "" for VerdictNone.
 func (v Verdict) String() string { return nameOf(verdictNames[:], int(v)) }
 

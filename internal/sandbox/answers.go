@@ -152,6 +152,9 @@ func (r *refusal) appendBody(out []byte, m Manner) []byte {
 		return append(appendQuoted(out, r.message()), "]}"...)
 	}
 	out = appendCode(out, m, spec.code)
+	if m == MannerStatus {
+		out = appendQuoted(append(out, `,"error":`...), spec.word)
+	}
 	out = appendQuoted(append(out, `,"message":`...), r.message())
 	if m == MannerCode {
 		out = append(out, `,"data":null`...)

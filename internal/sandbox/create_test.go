@@ -310,8 +310,8 @@ func TestManners(t *testing.T) {
 	}{
 		{MannerStatus,
 			`{"code":0,"message":"ok","data":{"order_no":"A-1","order_id":"ID","status":"created"}}`,
-			`{"code":300301,"message":"an order with this order_no exists"}`,
-			`{"code":100104,"message":"the signature does not match"}`, 409, 401},
+			`{"code":300301,"error":"duplicate","message":"an order with this order_no exists"}`,
+			`{"code":100104,"error":"bad-signature","message":"the signature does not match"}`, 409, 401},
 		{MannerCode,
 			`{"code":0,"message":"ok","data":{"order_no":"A-1","order_id":"ID","status":"created"}}`,
 			`{"code":300301,"message":"an order with this order_no exists","data":null}`,

@@ -25,7 +25,7 @@ type Manner uint8
 
 // The manners, as seen at APIs of this kind.
 const (
-	// MannerStatus uses HTTP status codes with {"code":..,"message":..}.
+	// MannerStatus uses HTTP status codes with {"code":..,"error":..,"message":..}.
 	MannerStatus Manner = iota
 	// MannerCode always uses HTTP 200, with {"code":..,"message":..,"data":..}.
 	MannerCode

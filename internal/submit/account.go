@@ -46,7 +46,7 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 		detail += ": " + x.Answer.Shown()
 	}
 	detail = s.clean(detail)
-	j := s.rules.Judge(&x.Answer, 1)
+	j := s.judge.Rules.Judge(&x.Answer, 1)
 	switch {
 	case j.Verdict == order.Denied:
 		return accountDenied, detail

@@ -71,7 +71,7 @@ func (g *grammar) answer(d does) told {
 		t.body, t.says = g.failure()
 	}
 	if g.chance(3) { // another order's answer
-		if t.says = saysNothing; strings.Contains(t.body, `"order_no":"OURS"`) || strings.Contains(t.body, `"orderNo":"OURS"`) {
+		if strings.Contains(t.body, `"order_no":"OURS"`) || strings.Contains(t.body, `"orderNo":"OURS"`) {
 			t.says = saysFailure
 		}
 		t.body = strings.ReplaceAll(t.body, "OURS", fmt.Sprintf("B-%06d", g.IntN(1e6)))

@@ -311,29 +311,15 @@ func (c *clock) accepted(wrong time.Duration) {
 	c.tolerated = max(c.tolerated, wrong)
 }
 
-// mistimed reports whether an answer refuses the attempt for its timestamp: a rule says
-// so, or it is a denial of a timestamp that the API's clock does not explain. Then it
-// says nothing about the key or the order.
-func (c *clock) mistimed(j *answer.Judgement, a *answer.Answer, wrong time.Duration) bool {
-	switch j.Verdict {
-	case order.Accepted:
-		c.accepted(wrong)
-		return false
-	case order.Denied, order.Rejected:
-	default:
-		return j.TimeError
+// limitFor returns how wrong a timestamp must be to explain a refusal. Unless the answer
+// speaks of the time, it must be more wrong than one that was accepted.
+func (c *clock) limitFor(named bool) time.Duration {
+	if named {
+		return c.limit
 	}
-	if j.TimeError {
-		return true
-	}
-	named := namesTime(a.Body)
-	limit := c.limit
-	if !named {
-		c.mu.Lock()
-		limit += c.tolerated
-		c.mu.Unlock()
-	}
-	return wrong > limit && (j.Verdict == order.Denied || named && j.Verdict == order.Rejected && !j.Final && j.Rule == 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limit + c.tolerated
 }
 
 // namesTime reports whether an answer speaks of the time of the request.
@@ -342,4 +328,29 @@ func namesTime(body []byte) bool {
 	return slices.ContainsFunc([]string{"timestamp", "time stamp", "time_stamp", "clock", "recvwindow", "time window"}, func(word string) bool {
 		return strings.Contains(text, word)
 	})
+}
+
+// refused says why an API refuses timestamps, as far as the clock shows it, and quotes
+// its answer.
+func (c *clock) refused(shown string) string {
+	what := c.advice()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown, c.explained = ". The API refuses its timestamps, and answers: "+shown, what != ""
+	return cmp.Or(what, unexplained) + c.shown
+}
+
+// unexplained is the reason of a refusal by an API whose clock is unknown, or agrees.
+const unexplained = "the API does not accept the time by which orders are stamped: is this machine's clock right, and ORDERPOST_CLOCK?"
+
+// looked says what is still wrong with the clock after a refusal; "" if it was wrong and
+// now is right.
+func (c *clock) looked() string {
+	what := c.advice()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if what == "" && c.explained {
+		return ""
+	}
+	return cmp.Or(what, unexplained) + c.shown
 }

@@ -15,7 +15,7 @@ import (
 // conclude turns the exchange into a verdict, applies its consequences to the pool,
 // releases the permit, and returns how the submission ends, or EndNone if it goes on.
 func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *http1.Exchange, f attemptFacts) order.End {
-	j := t.judge(x)
+	j := t.judgement(x)
 	mistimed := t.mistimed(x, &j)
 	t.clock.observe(&x.Answer, x.Sent, x.Ended, mistimed)
 	again := mistimed && t.stampAgain(x, &j)
@@ -43,8 +43,8 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 	return t.retryOrReturn(ctx, &j)
 }
 
-// judge returns the verdict on an exchange.
-func (t *submission) judge(x *http1.Exchange) answer.Judgement {
+// judgement returns the verdict on an exchange.
+func (t *submission) judgement(x *http1.Exchange) answer.Judgement {
 	x.Answer.Scrub = t.keys.scrub.Load()
 	if x.Answer.Status == 0 {
 		detail := ""
@@ -53,8 +53,7 @@ func (t *submission) judge(x *http1.Exchange) answer.Judgement {
 		}
 		return answer.NoAnswer(x.Phase.MaySent(), x.Reason(), detail)
 	}
-	j := t.rules.Judge(&x.Answer, t.report.History.Attempts)
-	t.evidence.Weigh(&x.Answer, &j)
+	j := t.judge.Judgement(&x.Answer, t.report.History.Attempts)
 	if after := t.capRetryAfter(answer.RetryAfter(x.Answer.Header, x.Ended)); after > j.Wait {
 		j.Wait = after
 	}
@@ -123,7 +122,7 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 	if j.Failed {
 		sig.Cause, sig.Body = answer.Bounded(t.clean(causeOf(x, j.Reason)), 200), x.Answer.Shown()
 	}
-	if sig.Conclusive() {
+	if sig.Verdict.Conclusive() {
 		t.faults.concluded(t.Order.OrderNo(), j.Verdict, pair, x.Sent)
 	}
 	if x.Answer.Status == 0 && ctx.Err() != nil {
@@ -301,4 +300,59 @@ func (t *submission) awaitDenial(ctx context.Context, pair *pairState) denialDec
 			return denialHandBack
 		}
 	}
+}
+
+// mistimed reports whether the API refused the attempt for its timestamp: a rule says so, or it
+// is a denial of a timestamp that the API's clock does not explain. Then the answer says nothing
+// about the key or the order.
+func (t *submission) mistimed(x *http1.Exchange, j *answer.Judgement) bool {
+	wrong := t.clock.wrong(t.report.History.LastTimestamp, x.Answer.Header, x.Sent, x.Ended)
+	named := namesTime(x.Answer.Body)
+	switch {
+	case j.Verdict.Created():
+		t.clock.accepted(wrong)
+		return false
+	case j.Verdict == order.Denied:
+	case j.Verdict == order.Rejected && named && !j.Final && j.Rule == 0:
+	default:
+		return j.TimeError
+	}
+	return j.TimeError || wrong > t.clock.limitFor(named)
+}
+
+// stampAgain makes the attempt a retry if another timestamp may pass. It may once in a
+// submission, if the next timestamp agrees with the API's clock or that is not known.
+func (t *submission) stampAgain(x *http1.Exchange, j *answer.Judgement) bool {
+	if t.timeError || t.clock.wrong(t.clock.stamp(t.report.History.LastTimestamp), x.Answer.Header, x.Sent, time.Now()) > t.clock.limit {
+		return false
+	}
+	t.timeError = true
+	j.Verdict, j.Detail = order.Retry, "the timestamp was refused: once more with a new one"
+	return true
+}
+
+// onMistimed gives back an order whose timestamp the API refused. That shows nothing
+// about the key or the order: the clock is wrong, and the gate stays shut until it is
+// right. If the clock is right by now, the order's own timestamps lie in the future, and
+// it waits for them alone.
+func (t *submission) onMistimed(ctx context.Context, p *gate.Permit) order.End {
+	ahead := time.UnixMilli(t.report.History.LastTimestamp).Sub(t.clock.now())
+	if ahead > order.MaxAhead && t.clock.advice() == "" {
+		p.Release(gate.Signal{})
+		t.report.Error = "its earlier timestamps are " + ahead.Round(time.Second).String() + " ahead of the clock"
+		t.report.Delay = t.untilDeadline(min(ahead, t.cfg.RetryDelayMax))
+		return order.EndSubmissionBudget
+	}
+	t.report.Error = t.clock.refused(t.shown)
+	t.gate.ClockOff(t.report.Error)
+	p.Release(gate.Signal{Verdict: order.Denied})
+	return t.interruptedOr(ctx, order.EndHandBack)
+}
+
+// answered quotes the beginning of the last answer.
+func (t *submission) answered() string {
+	if t.shown == "" {
+		return ""
+	}
+	return "; it was answered: " + t.shown
 }

@@ -18,6 +18,8 @@ import (
 func TestAStatusAloneConcludesNothing(t *testing.T) {
 	for _, c := range []reply{
 		{status: 409, body: `{"error":"insufficient_balance","message":"order was NOT created"}`},
+		{body: `{"id":1}`}, {status: 201}, {body: `{"state":"declined"}`}, {body: `{"order_no":"n","reason":"the market is closed"}`},
+		{status: 409, body: `{"order_no":"n","message":"an order with this order_no exists"}`},
 		{status: 409, body: `{"order_no":"n","status":"rejected","created":false}`},
 		{status: 409, body: "<html><center><h1>409 Conflict</h1></center><hr><center>nginx</center></html>"},
 		{status: 409},
@@ -58,7 +60,7 @@ func TestAStatusAloneConcludesNothing(t *testing.T) {
 func TestARuleConcludesWithoutEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 409} }, once)
-		r.rules = mustRules(t, "rules:\n  - when: status == 409\n    verdict: duplicate\n")
+		r.judge.Rules = mustRules(t, "rules:\n  - when: status == 409\n    verdict: duplicate\n")
 		require.Equal(t, order.Duplicate, r.one("n").Verdict)
 		require.True(t, r.Gate().Open())
 	})

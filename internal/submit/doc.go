@@ -9,8 +9,7 @@
 //	  lastChecks       submission.go  deadline, fence, write-ahead note, fence again
 //	  stamp, sign      clock.go       last, with a timestamp that the order never had
 //	  Post             http1          one request, sent at most once
-//	  Judge            answer         the operator's rules, then the built-in verdicts
-//	  Weigh            answer         is the answer about this order, and does its body bear the status out?
+//	  Judgement        answer         the operator's rules, the status, and whether the body bears it out
 //	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
 //	  Release          gate           returns the permit, with what the attempt showed
 //	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go, waits.go)
@@ -76,7 +75,7 @@
 // # Time
 //
 // A denial of a timestamp that the API's clock does not explain is about the clock
-// (mistimed.go). The order is tried again with another timestamp, or goes back to the
+// (conclude.go). The order is tried again with another timestamp, or goes back to the
 // queue, and the block clock shuts this worker's gate until the clock is right. Such a
 // denial counts against neither the key nor the order. While the two clocks are known to
 // differ, deadlines are judged by the API's (clock.go).

@@ -20,7 +20,7 @@ import (
 //	           the same pair                                             then it is rejected
 //	refusal    any order was created (refusals.go)             1         waits in hand, 15 s at most
 //
-// A refused timestamp is evidence against none of them (mistimed.go).
+// A refused timestamp is evidence against none of them (conclude.go).
 const (
 	throttleProofs = 5
 	throttleWait   = time.Second
@@ -139,11 +139,11 @@ func (f *faults) concluded(orderNo string, v order.Verdict, pair *pairState, beg
 		if s.by[faultThrottle] != (suspicion{}) { // the limit was not the order's
 			f.api.bad, s.by[faultThrottle] = now, suspicion{}
 		}
-		if v != order.Rejected || *s == (suspect{}) {
+		if v.Exists() || *s == (suspect{}) {
 			delete(f.orders, orderNo)
 		}
 	}
-	if v == order.Accepted && began.After(pair.shared.good) {
+	if v.Created() && began.After(pair.shared.good) {
 		pair.shared.good = began
 		if len(f.orders) > 0 {
 			close(f.changed)

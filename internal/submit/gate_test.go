@@ -186,7 +186,7 @@ func TestRuleThrottles(t *testing.T) {
 			}
 			return reply{}
 		}, nil)
-		r.rules = mustRules(t, "rules:\n  - when: body.code == 100429\n    verdict: retry\n    throttle: true\n    wait: 3s\n")
+		r.judge.Rules = mustRules(t, "rules:\n  - when: body.code == 100429\n    verdict: retry\n    throttle: true\n    wait: 3s\n")
 		require.Equal(t, order.Accepted, r.one("n").Verdict)
 		at := r.api.times()
 		require.InDelta(t, 3, at[1].Sub(at[0]).Seconds(), 0.3)

@@ -334,7 +334,7 @@ func TestTimeErrorIsMeasuredAnewAndAskedOnce(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, answerTime, func(c *Config) { c.Clock = ClockServer })
-		r.rules = mustRules(t, rules)
+		r.judge.Rules = mustRules(t, rules)
 		rep := r.one("n")
 		require.Equal(t, order.Accepted, rep.Verdict, "corrected by the answer's own Date")
 		require.Equal(t, 2, rep.History.Attempts)
@@ -344,7 +344,7 @@ func TestTimeErrorIsMeasuredAnewAndAskedOnce(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, answerTime, nil) // local clock: the second one stands
-		r.rules = mustRules(t, rules)
+		r.judge.Rules = mustRules(t, rules)
 		rep := r.one("n")
 		require.Equal(t, order.EndHandBack, rep.End)
 		require.Equal(t, order.Denied, rep.Verdict)

@@ -28,8 +28,7 @@ func (t *submission) recall(x *http1.Exchange, j *answer.Judgement) {
 
 // refusedStill reports whether the present rules call an answer a refusal.
 func (t *submission) refusedStill(x *http1.Exchange) bool {
-	j := t.rules.Judge(&x.Answer, t.report.History.Attempts)
-	t.evidence.WeighKept(&x.Answer, &j)
+	j := t.judge.Judgement(&x.Answer, t.report.History.Attempts)
 	return j.Verdict == order.Rejected
 }
 
@@ -37,14 +36,12 @@ func (t *submission) refusedStill(x *http1.Exchange) bool {
 // returns false if there is none for this body, or no rule can judge it.
 func (t *submission) judgeKept() (answer.Judgement, bool) {
 	k := &t.report.History.Recalled
-	if !t.report.History.Unsure || k.Rule == 0 || k.Part || k.BodyHash != t.Order.BodyHash() || t.rules.ReadHeaders(k.Status) {
+	if !t.report.History.Unsure || k.Rule == 0 || k.Part || k.BodyHash != t.Order.BodyHash() || t.judge.Rules.ReadHeaders(k.Status) {
 		return answer.Judgement{}, false
 	}
 	a := answer.Answer{Status: k.Status, Header: http.Header{"Content-Type": {k.MediaType}}, Body: []byte(k.Answer), Complete: true, Scrub: t.keys.scrub.Load()}
 	a.Examine(t.Order.OrderNo())
-	j := t.rules.Judge(&a, k.Attempt)
-	t.evidence.WeighKept(&a, &j)
-	return j, true
+	return t.judge.KeptJudgement(&a, k.Attempt), true
 }
 
 // kept decides by the answer of an attempt that was called back, before another attempt

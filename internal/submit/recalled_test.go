@@ -31,7 +31,7 @@ func creates() func(call) reply {
 		mu.Lock()
 		defer mu.Unlock()
 		if created[c.orderNo] {
-			return reply{status: 409, body: `{"error":"duplicate order_no","order_no":"` + c.orderNo + `"}`}
+			return reply{status: 409, body: `{"error":"duplicate_order","order_no":"` + c.orderNo + `"}`}
 		}
 		created[c.orderNo] = true
 		return reply{body: `{"code":0}`}
@@ -48,7 +48,7 @@ func (r *rig) again(no string, before order.Report) order.Report {
 func TestR3ARuleThatIsWrongLeavesDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, creates(), func(c *Config) { c.HoldRetry = 0 })
-		r.rules = mustRules(t, wrongRule)
+		r.judge.Rules = mustRules(t, wrongRule)
 		reports := r.many("n", 40)
 		require.Contains(t, r.Gate().State().Reasons[0], "(rule 2 (rules.yaml:5) said rejected: mixed up; it was answered: ")
 		require.Contains(t, r.Gate().State().Reasons[0], "reads the ORDERPOST_RULES file again")
@@ -79,7 +79,7 @@ func TestR3ARuleThatIsWrongLeavesDoubt(t *testing.T) {
 		require.False(t, r.Gate().Open(), "a 409 to what the rule calls a refusal shows that the rule is wrong")
 		require.Contains(t, r.Gate().State().Reasons[0], "a rule is wrong: rule 2 (rules.yaml:5)")
 
-		r.rules = mustRules(t, rightRule)
+		r.judge.Rules = mustRules(t, rightRule)
 		before, _ := r.api.calls()
 		for _, i := range posted[1:] {
 			rep := r.again(fmt.Sprint("n-", i), reports[i])
@@ -99,7 +99,7 @@ func TestRefusalsThatWereCalledBackAreRefusedInTheEnd(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, func(call) reply { return reply{body: `{"code":40012}`} }, func(c *Config) { c.HoldRetry, c.OnUnsure = 0, policy })
-				r.rules = mustRules(t, rightRule)
+				r.judge.Rules = mustRules(t, rightRule)
 				reports := r.many("n", 40)
 				require.False(t, r.Gate().Open())
 				require.Equal(t, order.EndHandBack, r.again("n-0", reports[0]).End, "it waits for a person")
@@ -117,7 +117,7 @@ func TestRefusalsThatWereCalledBackAreRefusedInTheEnd(t *testing.T) {
 func TestParkPostsNothingThatAWrongRuleMayHaveRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, creates(), func(c *Config) { c.HoldRetry, c.OnUnsure = 0, order.Park })
-		r.rules = mustRules(t, wrongRule)
+		r.judge.Rules = mustRules(t, wrongRule)
 		reports := r.many("n", 30)
 		i := slices.IndexFunc(reports, func(rep order.Report) bool { return rep.History.Unsure })
 		no, rep := fmt.Sprint("n-", i), reports[i]
@@ -129,7 +129,7 @@ func TestParkPostsNothingThatAWrongRuleMayHaveRefused(t *testing.T) {
 		doubt.History.Doubt("test") // an attempt whose answer was lost
 		require.Equal(t, order.OutcomeUnknown, decide(r.again(no, doubt), order.Facts{Policy: order.Park}).Outcome)
 
-		r.rules = mustRules(t, rightRule)
+		r.judge.Rules = mustRules(t, rightRule)
 		require.Equal(t, order.OutcomeAccepted, decide(r.again(no, rep), order.Facts{Policy: order.Park}).Outcome)
 		after, _ := r.api.calls()
 		require.Equal(t, posts, after)
@@ -154,7 +154,7 @@ func TestARefusalByStatusThatIsCalledBackIsNoDoubt(t *testing.T) {
 func TestR3AFinalRefusalThatIsCalledBackEndsNoDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 422} }, func(c *Config) { c.HoldRetry = 0 })
-		r.rules = mustRules(t, "rules:\n  - when: status == 422\n    verdict: rejected\n    final: true\n")
+		r.judge.Rules = mustRules(t, "rules:\n  - when: status == 422\n    verdict: rejected\n    final: true\n")
 		var wg sync.WaitGroup
 		wg.Go(func() { r.many("n", 40) })
 		rep := r.again("doubted", order.Report{History: order.History{Unsure: true, Attempts: 1}})
@@ -166,16 +166,16 @@ func TestR3AFinalRefusalThatIsCalledBackEndsNoDoubt(t *testing.T) {
 	})
 }
 
-// exists answers that the order is there, in words that prove it.
-func exists(call) reply { return reply{status: 409, body: `{"message":"duplicate order_no"}`} }
+// exists answers that the order is there, by a code that proves it.
+func exists(call) reply { return reply{status: 409, body: `{"code":"DUPLICATE_ORDER"}`} }
 
-// A kept answer without evidence is not believed as the first of its kind: once the wrong
-// rule is gone, nothing but its status speaks for it.
-func TestAKeptAnswerTeachesNothing(t *testing.T) {
+// A kept answer that says success without our order_no is not believed: a rule called it a
+// refusal, and nothing says that the rule was wrong.
+func TestAKeptAnswerNeedsMoreThanSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, refuse, nil)
-		r.rules = mustRules(t, "rules:\n  - when: status == 418\n    verdict: rejected\n")
-		h := order.History{Unsure: true, Attempts: 1, Recalled: order.Recalled{At: time.Now(), Status: 200, Answer: `{"ticket":"7"}`, MediaType: "application/json",
+		r.judge.Rules = mustRules(t, "rules:\n  - when: status == 418\n    verdict: rejected\n")
+		h := order.History{Unsure: true, Attempts: 1, Recalled: order.Recalled{At: time.Now(), Status: 200, Answer: `{"code":0,"ticket":"7"}`, MediaType: "application/json",
 			Rule: 1, Only: true, BodyHash: newOrder(t, "n").BodyHash()}}
 		rep := r.again("n", order.Report{History: h})
 		require.NotEqual(t, order.Accepted, rep.Verdict)
@@ -191,7 +191,7 @@ func TestAKeptAnswerThatNoRuleCanJudgeStaysDoubt(t *testing.T) {
 			"header": "rules:\n  - when: headers[\"x-no\"] == \"1\"\n    verdict: rejected\n  - when: status == 200\n    verdict: accepted\n",
 		} {
 			r := newRig(t, exists, nil)
-			r.rules = mustRules(t, rules)
+			r.judge.Rules = mustRules(t, rules)
 			h := order.History{Unsure: true, Attempts: 1, Recalled: order.Recalled{At: time.Now(), Status: 200, Answer: `{"code":0}`, Rule: 1, Only: true,
 				Part: name == "cut", BodyHash: newOrder(t, "n").BodyHash()}}
 			require.Equal(t, order.Duplicate, r.again("n", order.Report{History: h}).Verdict, name)

@@ -60,7 +60,7 @@ func TestRunCountsDistinctOrders(t *testing.T) {
 }
 
 func TestAcceptanceConfirmsRefusals(t *testing.T) {
-	for status, body := range map[int]string{200: `{}`, 409: `{"code":"ORDER_EXISTS"}`} {
+	for status, body := range map[int]string{200: `{"code":0}`, 409: `{"code":"ORDER_EXISTS"}`} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, func(c call) reply {
@@ -206,7 +206,7 @@ func TestNotFoundForASingleOrderIsItsOwnFault(t *testing.T) {
 func TestRuleMakesNotFoundAPlainRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c call) reply { return reply{status: 404, body: `{"code":5}`} }, nil)
-		r.rules = mustRules(t, "rules:\n  - when: status == 404 && body.code == 5\n    verdict: rejected\n")
+		r.judge.Rules = mustRules(t, "rules:\n  - when: status == 404 && body.code == 5\n    verdict: rejected\n")
 		require.Equal(t, order.EndAnswer, r.one("n").End)
 		require.True(t, r.Gate().Open())
 	})

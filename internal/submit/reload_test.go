@@ -160,27 +160,6 @@ func TestAStopBelievesNoRefusalOfNewRules(t *testing.T) {
 	})
 }
 
-// Once a rule says which bodies are accepted, what an answer of this kind taught before is over.
-func TestARuleEndsWhatItsKindTaught(t *testing.T) {
-	file, write := liveRules(t, "rules:\n  - when: status == 418\n    verdict: rejected\n")
-	synctest.Test(t, func(t *testing.T) {
-		state := "NEW"
-		r := newRig(t, func(call) reply { return reply{body: `{"step":"` + state + `"}`} }, func(c *Config) { c.Rules, c.HoldRetry = file, 0 })
-		require.Equal(t, order.Accepted, r.one("first").Verdict, "nothing speaks against the first kind")
-		write("rules:\n  - when: status == 200 && body.step == \"NEW\"\n    verdict: accepted\n")
-		time.Sleep(2 * rulesEvery)
-		require.Equal(t, order.Accepted, r.one("good").Verdict)
-		state = "HALTED BY DESK"
-		rep := make(chan order.Report, 1)
-		ctx, stop := context.WithCancel(t.Context())
-		go func() { rep <- *r.Submit(ctx, &order.Submission{Order: newOrder(t, "n")}) }()
-		synctest.Wait()
-		require.False(t, r.Gate().Open(), "a rule accepts by the body, and not this one")
-		stop()
-		require.True(t, (<-rep).History.Unsure)
-	})
-}
-
 // Refusals that are called back twice, before and after a rule was put above theirs, are of one kind.
 func TestRefusalsOfARuleThatMovedInItsFileAreRefusedInTheEnd(t *testing.T) {
 	file, write := liveRules(t, rightRule)
@@ -205,7 +184,7 @@ func TestADuplicateConfirmsNoRefusalOfARule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := creates()
 		r := newRig(t, api, func(c *Config) { c.HoldRetry = 0 })
-		r.rules = mustRules(t, wrongRule)
+		r.judge.Rules = mustRules(t, wrongRule)
 		api(call{orderNo: "doubted"}) // its answer was lost
 		r.warm()
 		var reports []order.Report

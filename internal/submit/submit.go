@@ -46,7 +46,7 @@ type Submitter struct {
 	orders *url.URL // where orders are posted to
 	client *http1.Client
 	sender Sender // client, or a test's
-	rules  *answer.Rules
+	judge  answer.Judge
 	// rulesNote says why the rules file could not be read again; nil = it could.
 	rulesNote atomic.Pointer[string]
 	clock     *clock
@@ -54,8 +54,6 @@ type Submitter struct {
 	refusals  *refusalDetector
 	broken    *refusalDetector // of orders that break schema
 	fulfilled atomic.Int64     // the last content of the schema's file that an order fulfilled
-	// evidence is what acceptances looked like so far.
-	evidence *answer.Evidence
 	// faults finds out whether single orders are at fault.
 	faults *faults
 	keys   *keyring
@@ -80,20 +78,19 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, schema: deps.Schema,
-		evidence: answer.NewEvidence(deps.Log), faults: newFaults()}
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, schema: deps.Schema, faults: newFaults()}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
 	if cfg.Rules != "" {
-		if s.rules, err = answer.LoadRules(cfg.Rules); err != nil {
+		if s.judge.Rules, err = answer.LoadRules(cfg.Rules); err != nil {
 			return nil, err
 		}
 	}
 	if s.keys, err = newKeyring(deps.Keys, deps.Log); err != nil {
 		return nil, err
 	}
-	conf := cfg.http(base, s.rules)
+	conf := cfg.http(base, s.judge.Rules)
 	if s.client, err = http1.New(conf); err != nil {
 		return nil, err
 	}
@@ -119,12 +116,12 @@ func (s *Submitter) Gate() *gate.Gate { return s.gate }
 // Clock returns the estimate of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
 
-// Notes returns remarks for people: about this machine's clock, and about how the
-// submitter interprets answers.
+// Notes returns remarks for people: about this machine's clock, and about files that could not
+// be read again.
 func (s *Submitter) Notes() []string {
-	notes := s.evidence.Notes()
+	var notes []string
 	if advice := s.clock.advice(); advice != "" && !s.gate.Stands(gate.BlockClock) { // which says so itself
-		notes = append([]string{advice}, notes...)
+		notes = append(notes, advice)
 	}
 	if note := s.rulesNote.Load(); note != nil {
 		notes = append(notes, *note)
@@ -209,7 +206,7 @@ func (s *Submitter) clean(text string) string { return s.keys.scrub.Load().clean
 // reloadRules reads the rules file again. If that fails, the rules stay, and the error is
 // logged once.
 func (s *Submitter) reloadRules() {
-	changed, err := s.rules.Reload()
+	changed, err := s.judge.Rules.Reload()
 	if err != nil {
 		note := "going on with the old rules: " + err.Error()
 		if last := s.rulesNote.Swap(&note); last == nil || *last != note {
@@ -221,7 +218,7 @@ func (s *Submitter) reloadRules() {
 		s.log.Info().Msg("the rules file is as it was when it was read last")
 	}
 	if changed {
-		s.log.Info().Int("rules", s.rules.Len()).Msg("rules file read again")
+		s.log.Info().Int("rules", s.judge.Rules.Len()).Msg("rules file read again")
 		s.refusals.rulesChanged()
 		s.gate.RulesChanged()
 	}

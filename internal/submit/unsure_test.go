@@ -26,7 +26,7 @@ func TestDoubtIsSettledByADuplicate(t *testing.T) {
 			if c.n == 1 {
 				return reply{hang: true}
 			}
-			return reply{status: 409, body: `{"message":"the order exists"}`}
+			return reply{status: 409, body: `{"error":"ORDER_EXISTS"}`}
 		}, func(c *Config) { c.RetrySubmissionTime = time.Minute })
 		rep := r.one("n")
 		require.Equal(t, order.Duplicate, rep.Verdict)
@@ -67,7 +67,7 @@ func TestDoubtIsSettledByAFinalRule(t *testing.T) {
 					return reply{}
 				}
 			}, nil)
-			r.rules = mustRules(t, "rules:\n  - when: status == 422 && body.code == 7\n    verdict: "+verdict+"\n    final: true\n")
+			r.judge.Rules = mustRules(t, "rules:\n  - when: status == 422 && body.code == 7\n    verdict: "+verdict+"\n    final: true\n")
 			rep := r.one("n")
 			require.False(t, rep.History.Unsure)
 			require.Equal(t, want, order.Decide(&rep, order.Facts{}).Outcome)

@@ -130,7 +130,7 @@ func AttemptTracer(t trace.Tracer) submit.Tracer {
 				attribute.String("orderpost.verdict", a.Verdict.String()), attribute.String("orderpost.reason", a.Reason),
 				attribute.Float64("orderpost.gate_wait_seconds", a.GateWait.Seconds()))
 			span.Answered(post, a.Status)
-			if a.Verdict != order.Accepted && a.Verdict != order.Duplicate {
+			if !a.Verdict.Exists() {
 				post.SetStatus(codes.Error, a.Verdict.String())
 				span.Failed(post, failure(a))
 			}

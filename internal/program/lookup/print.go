@@ -214,7 +214,7 @@ func (p *page) attempt(a order.Attempt) {
 		text += ", called back"
 	}
 	p.row("  "+a.At.UTC().Format("15:04:05.000"), text)
-	p.row("", meaning(a.Verdict))
+	p.row("", a.Verdict.Meaning())
 	if a.Answer != "" {
 		p.row("", "answer: "+a.Answer)
 	}

@@ -224,7 +224,6 @@ func printChecked(out io.Writer, c answer.Checked) error {
 	row("on a proven first attempt", becomes(c.First))
 	row("after an unsure one", becomes(c.Doubted))
 	row("the pool", held(c.Hold))
-	row("note", c.Note)
 	return w.Flush()
 }
 
@@ -256,12 +255,11 @@ type verdict struct {
 	Throttle  bool          `json:"throttle"`
 	TimeError bool          `json:"time_error"`
 	Hold      string        `json:"hold,omitempty"`
-	Note      string        `json:"note,omitempty"`
 	First     order.Outcome `json:"first,omitzero"`
 	Doubted   order.Outcome `json:"doubted,omitzero"`
 }
 
 func verdictOf(c answer.Checked) verdict {
 	return verdict{Status: c.Status, Verdict: c.Verdict, Final: c.Final, Reason: c.Reason, Detail: c.Detail, Rule: c.Rule, Line: c.Line,
-		WaitMS: c.Wait.Milliseconds(), Throttle: c.Throttle, TimeError: c.TimeError, Hold: c.Hold, Note: c.Note, First: c.First, Doubted: c.Doubted}
+		WaitMS: c.Wait.Milliseconds(), Throttle: c.Throttle, TimeError: c.TimeError, Hold: c.Hold, First: c.First, Doubted: c.Doubted}
 }

@@ -17,17 +17,17 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-// check --answer judges as a worker would that has seen no answer yet: the evidence
-// counts, and what is believed without it is told.
-func TestCheckAnswerWeighsTheEvidence(t *testing.T) {
+// check --answer judges as a worker would that has seen no answer yet.
+func TestCheckAnswerJudgesAsAWorkerDoes(t *testing.T) {
 	for _, c := range []struct {
 		status, orderNo, answer string
 		want                    []string // in the text
 		verdict                 string
 	}{
 		{"409", "", `{"message":"order was NOT created"}`, []string{"status 409, but it says that the order was not created", "is held: "}, "unsure"},
-		{"409", "", `{"message":"order exists"}`, []string{"accepted: ", "goes on"}, "duplicate"},
-		{"200", "", `{"id":1}`, []string{"taken for accepted without evidence"}, "accepted"},
+		{"409", "", `{"message":"order exists"}`, []string{"no code in it says that the order exists", "is held: ", "its words suggest duplicate"}, "unsure"},
+		{"409", "", `{"error":"ORDER_EXISTS"}`, []string{"accepted: ", "goes on"}, "duplicate"},
+		{"200", "", `{"id":1}`, []string{"it neither says success nor repeats our order_no", "is held: "}, "unsure"},
 		{"200", "A-1", `{"order_no":"A-1"}`, []string{"goes on"}, "accepted"},
 		{"200", "A-1", `{"order_no":"B-1"}`, []string{"is held: ", "about another order"}, "unsure"},
 		{"303", "", `{}`, []string{"is held: ", "ORDERPOST_API_URL"}, "unsure"},
@@ -46,10 +46,9 @@ func TestCheckAnswerWeighsTheEvidence(t *testing.T) {
 		for _, want := range c.want {
 			require.Contains(t, text, want)
 		}
-		var v struct{ Verdict, Note string }
+		var v struct{ Verdict string }
 		require.NoError(t, json.Unmarshal([]byte(run("--json")), &v, json.MatchCaseInsensitiveNames(true)))
 		require.Equal(t, c.verdict, v.Verdict, text)
-		require.Equal(t, strings.Contains(text, "without evidence"), v.Note != "")
 	}
 }
 

@@ -33,7 +33,7 @@ func TestFleetGolden(t *testing.T) {
 			{Worker: "w-2\x1b[31m", Since: noon, Version: "devel", Rate: 0, ClockMS: &behind, Reasons: []string{
 				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "requests to the API keep failing: no connection: refused (17 times), no answer: timeout (3 times)",
 				"an answer with status 200 was not taken for accepted" + strings.Repeat(", and so on and so forth", 40)},
-				Notes: []string{"taken for accepted without evidence: status 200, application/json, members id; no rule says so, and the answer does not repeat the order_no"}},
+				Notes: []string{"going on with the old rules: rules.yaml:2: rule 1: unknown name statu"}},
 			{Worker: "default.w-9", Version: "not understood by this version"},
 		},
 	}

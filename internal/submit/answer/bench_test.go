@@ -12,9 +12,10 @@ func BenchmarkJudge(b *testing.B) {
 	for name, r := range map[string]*Rules{"built-in": nil, "rules": rules} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			judge := Judge{Rules: r}
 			for b.Loop() {
 				a := Answer{Status: 200, Body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), Complete: true}
-				r.Judge(&a, 1)
+				judge.Judgement(&a, 1)
 			}
 		})
 	}

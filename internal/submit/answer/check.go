@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"orderpost/internal/order"
 )
 
@@ -35,8 +33,6 @@ type Checked struct {
 	TimeError bool
 	// Hold, if not empty, says why the worker would hold the pool.
 	Hold string
-	// Note, if not empty, says what the worker would believe without evidence.
-	Note string
 	// First is the outcome of an order whose proven first attempt got this
 	// answer. Doubted is the outcome of an order that an earlier attempt may have
 	// created. OutcomeNone means that the worker would try again.
@@ -55,10 +51,10 @@ func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte,
 		return Checked{}, err
 	}
 	a.Examine(orderNo)
-	j, evidence := rules.Judge(&a, 1), NewEvidence(zerolog.Nop())
-	evidence.Weigh(&a, &j)
+	judge := Judge{Rules: rules}
+	j := judge.Judgement(&a, 1)
 	c := Checked{Status: a.Status, Verdict: j.Verdict, Final: j.Final, Reason: j.Reason, Detail: j.Detail, Rule: j.Rule,
-		Wait: max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest)), Throttle: j.Throttle, TimeError: j.TimeError, Hold: j.Hold, Note: strings.Join(evidence.Notes(), "; ")}
+		Wait: max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest)), Throttle: j.Throttle, TimeError: j.TimeError, Hold: j.Hold}
 	if j.Rule > 0 {
 		c.Line = rules.list[j.Rule-1].line
 	}
@@ -73,15 +69,11 @@ func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte,
 // outcomeOf returns the outcome that the worker would settle. doubted says that
 // an earlier attempt may have created the order.
 func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
-	end := order.EndAnswer
-	switch {
-	case j.Misplaced, j.TimeError, j.Verdict == order.Retry, j.Verdict == order.Denied:
+	if j.Misplaced || j.TimeError {
 		return order.OutcomeNone
-	case j.Verdict == order.Unsure && policy == order.Resubmit:
-		end = order.EndSubmissionBudget
 	}
-	r := order.Report{End: end, Verdict: j.Verdict, Final: j.Final,
-		History: order.History{Attempts: 1, Unsure: doubted || j.Verdict == order.Unsure}}
+	r := order.Report{End: order.EndAnswer, Verdict: j.Verdict, Final: j.Final,
+		History: order.History{Attempts: 1, Unsure: doubted || j.Verdict.LeavesDoubt()}}
 	return order.Decide(&r, order.Facts{Policy: policy, FirstProven: !doubted}).Outcome
 }
 

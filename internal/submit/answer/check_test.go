@@ -39,22 +39,26 @@ func TestCheckAnswer(t *testing.T) {
 			require.Equal(t, order.OutcomeRejected, c.First)
 			require.Equal(t, order.OutcomeUnknown, c.Doubted)
 		}},
-		"duplicate": {`{"code":300301,"message":"an order with this order_no exists"}`, 409, func(t *testing.T, c Checked) {
+		"duplicate": {`{"code":300301,"error":"DUPLICATE_ORDER"}`, 409, func(t *testing.T, c Checked) {
 			require.Equal(t, order.OutcomeRejected, c.First)
 			require.Equal(t, order.OutcomeAccepted, c.Doubted)
+		}},
+		"a duplicate in words alone": {`{"code":300301,"message":"an order with this order_no exists"}`, 409, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Unsure, c.Verdict)
+			require.Contains(t, c.Hold, `when: 'status == 409 && body.code == 300301'`)
+			require.Contains(t, c.Hold, "its words suggest duplicate")
 		}},
 		"a 409 that may be anything": {`{"error":"insufficient_balance","message":"order was NOT created"}`, 409, func(t *testing.T, c Checked) {
 			require.Equal(t, order.Unsure, c.Verdict)
 			require.Contains(t, c.Hold, "insufficient_balance")
 			require.Equal(t, order.OutcomeNone, c.Doubted, "it would be asked again, not recorded as accepted")
 		}},
-		"believed without evidence": {`{"id":1}`, 0, func(t *testing.T, c Checked) {
-			require.Equal(t, order.Accepted, c.Verdict)
-			require.Contains(t, c.Note, "taken for accepted without evidence")
+		"no evidence": {`{"id":1}`, 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Unsure, c.Verdict)
+			require.Contains(t, c.Hold, "it neither says success nor repeats our order_no")
 		}},
 		"with our order_no": {`{"id":"ORDER-2026-1"}`, 0, func(t *testing.T, c Checked) {
 			require.Equal(t, order.Accepted, c.Verdict)
-			require.Empty(t, c.Note)
 		}},
 		"another order's": {`{"order_no":"B-17"}`, 0, func(t *testing.T, c Checked) {
 			require.Equal(t, order.Unsure, c.Verdict)

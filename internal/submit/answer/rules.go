@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -311,59 +310,42 @@ func (lowerHeaders) Visit(node *ast.Node) {
 	}
 }
 
-// Judge returns the judgement of the first rule that matches the answer, or the
-// built-in judgement if no rule matches. attempt is the number of the attempt.
-//
-// Only the status and headers are known of an answer that was cut short. Judge
-// applies the rules that do not read the body. At the first rule that reads it
-// and might match the status, the verdict is unsure. So it is if a rule reads the body's
-// members, and the body begins like JSON but is none.
-func (r *Rules) Judge(a *Answer, attempt int) Judgement {
-	if r = r.now(); r == nil || len(r.list) == 0 {
-		return judgeStatus(a)
+// Reload reads the rules file again, and takes its rules if they changed. With an error,
+// the rules stay as they are. One goroutine at a time may call it.
+func (r *Rules) Reload() (changed bool, err error) {
+	if r == nil || r.file == nil {
+		return false, nil
 	}
-	env, began, untested := a.env(attempt), time.Now(), false
-	for i := range r.list {
-		one := &r.list[i]
-		if !one.mayMatch(a.Status) {
-			continue
+	return r.file.Reload(func(text []byte) error {
+		next, err := ParseRules(r.name, text)
+		if err != nil {
+			return fmt.Errorf("ORDERPOST_RULES: %w", err)
 		}
-		if !a.Complete && one.body {
-			return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, answer cut short", a.Status),
-				Detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
-		}
-		if one.json && a.unreadable() {
-			what := fmt.Sprintf("its body is not valid JSON in UTF-8, so rule %d cannot be asked; one before it can, if it reads text and not body", one.number)
-			return a.undecided("its body is not valid JSON", what, "status == "+strconv.Itoa(a.Status)+" && "+a.bodyCondition())
-		}
-		holds, err := one.holds(env)
-		if err != nil || !holds && time.Since(began) > ruleTime {
-			return one.stopped(a)
-		}
-		if holds {
-			return one.judgement()
-		}
-		untested = untested || one.verdict == order.Accepted && one.body
-	}
-	j := judgeStatus(a)
-	j.untested = untested
-	return j
+		r.newer.Store(next)
+		return nil
+	})
 }
 
-func (r *rule) judgement() Judgement {
-	j := Judgement{Verdict: r.verdict, Final: r.Final, Reason: r.Reason, Detail: r.Name, Wait: r.wait,
-		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, RuleAt: r.at, otherOrderNo: r.OtherOrderNo}
-	if j.Reason == "" {
-		j.Reason = fmt.Sprintf("rule %d", r.number)
+// now returns the rules that were read last.
+func (r *Rules) now() *Rules {
+	if r != nil {
+		if n := r.newer.Load(); n != nil {
+			return n
+		}
 	}
-	return j
+	return r
 }
 
-// stopped returns the judgement of an answer if the rule takes too long or too much
-// memory. Later rules must not speak for it.
-func (r *rule) stopped(a *Answer) Judgement {
-	what := fmt.Sprintf("rule %d (line %d, %q) was stopped: the rules up to it took more than %s, or it took too much memory, for an answer of %d bytes",
-		r.number, r.line, Bounded(r.When, 100), ruleTime, len(a.Body))
-	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("rule %d takes too long", r.number), Detail: what, Rule: r.number,
-		Hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.beginning()}
+// Len returns the number of rules.
+func (r *Rules) Len() int {
+	if r = r.now(); r == nil {
+		return 0
+	}
+	return len(r.list)
+}
+
+// ReadHeaders reports whether a rule that may match this status reads headers.
+func (r *Rules) ReadHeaders(status int) bool {
+	r = r.now()
+	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.headers && one.mayMatch(status) })
 }

@@ -211,7 +211,8 @@ rules:
 	require.Equal(t, Judgement{Verdict: order.Denied, Reason: "rule 2", Rule: 2, RuleAt: "rule 2 (rules.yaml:9)"}, j)
 	j = r.Judge(&Answer{Status: 200, Body: []byte(`{"code":0}`), Complete: true}, 1)
 	require.Equal(t, order.Accepted, j.Verdict)
-	require.Equal(t, order.Unsure, r.Judge(&Answer{Status: 200, Body: []byte(`{"code":3}`), Complete: true}, 1).Verdict)
+	judge := Judge{Rules: r}
+	require.Equal(t, order.Unsure, judge.Judgement(&Answer{Status: 200, Body: []byte(`{"code":3}`), Complete: true}, 1).Verdict)
 }
 
 // The missing part of a cut answer might have made another rule match.
@@ -295,7 +296,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"code":0,"success":true}`), 200)
 	f.Add([]byte("\xff{"), 404)
 	f.Fuzz(func(t *testing.T, body []byte, status int) {
-		j := judgeStatus(&Answer{Status: status, Body: body, Complete: true})
+		j := judged(&Answer{Status: status, Body: body, Complete: true})
 		require.NotEqual(t, order.VerdictNone, j.Verdict)
 		if j.Verdict == order.Accepted {
 			require.Equal(t, 2, status/100)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -54,11 +53,9 @@ func TestEveryStatusDoesWhatTheDocumentSays(t *testing.T) {
 	judge := func(status int, body string) Judgement {
 		a := Answer{Status: status, Header: http.Header{}, Body: []byte(body), Complete: true}
 		a.Examine("ORDER-2026-1")
-		j := (*Rules)(nil).Judge(&a, 1)
-		NewEvidence(zerolog.Nop()).Weigh(&a, &j)
-		return j
+		return judged(&a)
 	}
-	const ours, exists, nothing = `{"code":0,"order_no":"ORDER-2026-1"}`, `{"message":"the order already exists"}`, `{"message":"the market is closed today"}`
+	const ours, exists, nothing = `{"code":0,"order_no":"ORDER-2026-1"}`, `{"code":"DUPLICATE_ORDER"}`, `{"message":"the market is closed today"}`
 	for status := 100; status <= 599; status++ {
 		verdict, pool := documented(t, status)
 		plain := judge(status, nothing)
@@ -67,7 +64,7 @@ func TestEveryStatusDoesWhatTheDocumentSays(t *testing.T) {
 			require.Equal(t, order.Accepted, judge(status, ours).Verdict, status)
 			require.Equal(t, order.Unsure, judge(status, "<html>").Verdict, status)
 			require.NotEmpty(t, judge(status, "<html>").Hold, status)
-			require.Equal(t, status == 201 || status == 204, judge(status, "").Verdict == order.Accepted, status)
+			require.Equal(t, order.Unsure, judge(status, "").Verdict, status)
 			continue
 		case "duplicate":
 			require.Equal(t, order.Duplicate, judge(status, ours).Verdict, status)
@@ -76,7 +73,7 @@ func TestEveryStatusDoesWhatTheDocumentSays(t *testing.T) {
 			require.NotEmpty(t, plain.Hold, status)
 			continue
 		case "rejected", "retry", "denied": // a body that says the opposite
-			for _, body := range []string{exists, `{"order_no":"ORDER-2026-1","status":"created"}`, `{"created":true}`} {
+			for _, body := range []string{exists, `{"message":"the order already exists"}`, `{"order_no":"ORDER-2026-1","status":"created"}`, `{"created":true}`} {
 				require.Equal(t, order.Unsure, judge(status, body).Verdict, "%d %s", status, body)
 				require.NotEmpty(t, judge(status, body).Hold, status)
 			}
@@ -96,23 +93,22 @@ func TestEveryStatusDoesWhatTheDocumentSays(t *testing.T) {
 }
 
 func TestWhatProvesADuplicate(t *testing.T) {
-	known := `{"code":0,"data":{"id":1}}`
 	for body, want := range map[string]order.Verdict{
-		`{"code":300301,"message":"an order with this order_no exists"}`:               order.Duplicate,
-		`{"message":"Order ORDER-2026-1 already exists."}`:                             order.Duplicate,
-		`{"message":"Duplicate entry 'ORDER-2026-1' for key 'orders.order_no'"}`:       order.Duplicate,
+		`{"code":300301,"message":"an order with this order_no exists"}`:               order.Unsure,
+		`{"message":"Order ORDER-2026-1 already exists."}`:                             order.Unsure,
+		`{"message":"Duplicate entry 'ORDER-2026-1' for key 'orders.order_no'"}`:       order.Unsure,
 		`{"code":"DUPLICATE_ORDER"}`:                                                   order.Duplicate,
 		`{"code":"ALREADY_EXISTS","message":"the order was created before"}`:           order.Duplicate,
 		`{"error":{"code":"orderAlreadyExists"}}`:                                      order.Duplicate,
-		`{"errors":[{"field":"order_no","message":"order_no has already been used"}]}`: order.Duplicate,
-		`{"order_no":["already exists"]}`:                                              order.Duplicate,
-		`{"success":false,"status":"error","message":"duplicate order_no"}`:            order.Duplicate,
+		`{"errors":[{"field":"order_no","message":"order_no has already been used"}]}`: order.Unsure,
+		`{"order_no":["already exists"]}`:                                              order.Unsure,
+		`{"success":false,"status":"error","message":"duplicate order_no"}`:            order.Unsure,
 		`{"status":"DUPLICATE"}`:                                                       order.Duplicate,
 		`{"order_no":"ORDER-2026-1","status":"new"}`:                                   order.Duplicate,
 		`{"order_no":"ORDER-2026-1"}`:                                                  order.Unsure, // and says nothing
 		`{"order_no":"ORDER-2026-1","biz":"NO_FUNDS"}`:                                 order.Unsure,
 		`{"code":0,"message":"ok","order_no":"ORDER-2026-1"}`:                          order.Duplicate,
-		`{"code":0,"data":{"id":9}}`:                                                   order.Duplicate, // of the kind that was accepted
+		`{"code":0,"data":{"id":9}}`:                                                   order.Unsure, // of the kind that was accepted
 
 		``:                                order.Unsure,
 		`{}`:                              order.Unsure,
@@ -144,29 +140,22 @@ func TestWhatProvesADuplicate(t *testing.T) {
 		`{"code":0,"data":{"id":9,"message":"rejected"}}`:                    order.Unsure,
 	} {
 		for _, status := range []int{409, 412, 208} {
-			e := NewEvidence(zerolog.Nop())
-			weigh := func(status int, body string) Judgement {
-				a := Answer{Status: status, Header: http.Header{}, Body: []byte(body), Complete: true}
+			answer := func() *Answer {
+				a := &Answer{Status: status, Header: http.Header{}, Body: []byte(body), Complete: true}
 				a.Examine("ORDER-2026-1")
-				j := (*Rules)(nil).Judge(&a, 1)
-				e.Weigh(&a, &j)
-				return j
+				return a
 			}
-			require.Equal(t, order.Accepted, weigh(200, known).Verdict)
-			j := weigh(status, body)
+			j := judged(answer())
 			require.Equal(t, want, j.Verdict, "%d %s: %s", status, body, j.Reason)
 			if want != order.Unsure {
 				continue
 			}
 			require.Contains(t, j.Hold, "ORDERPOST_RULES", body)
 			_, proposed, _ := strings.Cut(j.Hold, "such as\n")
-			rules := mustRules(t, "rules:\n"+proposed)
-			require.Equal(t, 1, rules.Judge(&Answer{Status: status, Body: []byte(body), Complete: true}, 1).Rule, proposed)
-			rules = mustRules(t, "rules:\n"+strings.ReplaceAll(proposed, "verdict: unsure", "verdict: duplicate"))
-			a := Answer{Status: status, Body: []byte(body), Complete: true}
-			j = rules.Judge(&a, 1)
-			e.Weigh(&a, &j)
-			require.Equal(t, order.Duplicate, j.Verdict, "the operator knows")
+			judge := Judge{Rules: mustRules(t, "rules:\n"+proposed)}
+			require.Equal(t, 1, judge.Judgement(answer(), 1).Rule, proposed)
+			judge.Rules = mustRules(t, "rules:\n"+strings.ReplaceAll(proposed, "verdict: unsure", "verdict: duplicate"))
+			require.Equal(t, order.Duplicate, judge.Judgement(answer(), 1).Verdict, "the operator knows")
 		}
 	}
 }

@@ -5,11 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"orderpost/internal/order"
 )
@@ -61,133 +58,274 @@ func NoAnswer(maySent bool, reason, detail string) Judgement {
 	return j
 }
 
-// judgeSuccess judges a 2xx. It accepts it only if the body is readable and does
-// not contradict an acceptance.
-func judgeSuccess(a *Answer) Judgement {
-	doubt := func(what, rule string) Judgement { return a.undecided(what, what, rule) }
-	status := "status == " + strconv.Itoa(a.Status)
-	if !a.Complete {
-		j := doubt("its body was cut short or too long", status)
-		j.Hold, j.Failed = "", true // the connection is at fault, no rule would help
-		return j
-	}
-	if len(a.Body) == 0 {
-		if a.Status == http.StatusCreated || a.Status == http.StatusNoContent {
-			return accepted(a)
-		}
-		return doubt("its body is empty", status+` && text == ""`)
+// Judge decides what an answer means. It is safe for concurrent use.
+type Judge struct {
+	Rules *Rules // nil = none
+
+	repeats atomic.Bool // the API has repeated the order_no of an order that it accepted
+}
+
+// Judgement decides what the answer to an attempt means, in this order: is it the answer to
+// this request, which rule matches, what does the status say, and does the body bear it out?
+// A verdict that the body does not bear out becomes unsure, and holds the pool.
+func (g *Judge) Judgement(a *Answer, attempt int) Judgement {
+	if a.Stray {
+		return Judgement{Verdict: order.Unsure, Failed: true, Reason: "the answer may be another request's",
+			Detail: "it was there before the request was sent, or more follows it; its connection was closed"}
 	}
 	a.Examine("")
-	switch f := &a.findings; {
-	case !f.object:
-		return doubt("its body is not a JSON object", status+" && "+a.bodyCondition())
-	case f.contradiction != "":
-		name := strings.TrimPrefix(f.contradiction, "body.")
-		if f.contradictionValue == nil {
-			return doubt("its body has "+name, status+" && "+f.contradiction+" != nil")
-		}
-		shown := a.ruleLiteral(f.contradictionValue)
-		return doubt("its body says "+name+" = "+shown, status+" && "+a.memberCondition())
+	j := g.Rules.Judge(a, attempt)
+	accepted, doubt := j.Verdict == order.Accepted, ""
+	switch {
+	case j.Verdict == order.Unsure:
+	case !j.otherOrderNo && a.AboutAnother(accepted):
+		return g.aboutAnother(a, j.Wait)
+	case j.Rule > 0: // whoever wrote it knows
+	case accepted && !a.Complete: // the connection is at fault, and a rule would not help
+		return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, but its body was cut short or too long", a.Status)}
+	case accepted:
+		doubt = a.doubtsAccepted(j.untested)
+	case j.Verdict == order.Duplicate && !a.Complete:
+		return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, but its body was cut short or too long", a.Status)}
+	case j.Verdict == order.Duplicate:
+		doubt = a.doubtsDuplicate()
 	default:
-		return accepted(a)
+		doubt = a.doubtsNotCreated()
 	}
+	if doubt != "" {
+		return a.undecided(doubt)
+	}
+	if accepted && a.findings.ours && !g.repeats.Load() {
+		g.repeats.Store(true)
+	}
+	return j
 }
 
-// holdReason returns the reason of a hold that a new rule would end. It says what
-// is wrong with the answer, shows the answer, and proposes a rule. The proposed
-// verdict is unsure, because somebody may copy the rule without thinking. reason is
-// the order's until then, rule the condition, and more further lines of the rule.
-func (a *Answer) holdReason(reason, what, rule, more string) string {
-	kind := ""
-	if t := a.Header.Get("Content-Type"); t != "" {
-		kind = " (" + a.Excerpt([]byte(t), 64) + ")"
+// KeptJudgement is Judgement for an answer that was kept because a rule called it a refusal.
+// Without another rule, it is an acceptance only if it says success and repeats our order_no.
+func (g *Judge) KeptJudgement(a *Answer, attempt int) Judgement {
+	j := g.Judgement(a, attempt)
+	if f := &a.findings; j.Verdict == order.Accepted && j.Rule == 0 && !(f.ours && f.success) {
+		what := "no rule accepts it, and one called it a refusal"
+		return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Detail: what}
 	}
-	return fmt.Sprintf("an answer with status %d%s settles nothing: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
-		"  - name: %s\n    when: %s\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists\n"+
-		"    reason: %s   # dead letters are grouped by it\n"+
-		"    # final: true   # beside rejected or retry, if the answer proves that nothing exists under this order_no%s",
-		a.Status, kind, what, a.beginning(), yamlQuote(Bounded(what, maxShown)), yamlQuote(rule), yamlQuote(Bounded(reason, maxShown)), more)
+	return j
 }
 
-// yamlQuote writes a text as one line of YAML.
-func yamlQuote(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
+// Judge returns the judgement of the first rule that matches, or else of the status. Rules may
+// be nil. attempt is the number of the attempt.
+//
+// Of an answer that was cut short, only the status and the headers are known: at the first rule
+// that reads the body and might match the status, the verdict is unsure. So it is if a rule reads
+// the body's members, and the body begins like JSON but is none.
+func (r *Rules) Judge(a *Answer, attempt int) Judgement {
+	if r = r.now(); r == nil || len(r.list) == 0 {
+		return byStatus(a)
+	}
+	env, began, untested := a.env(attempt), time.Now(), false
+	for i := range r.list {
+		one := &r.list[i]
+		if !one.mayMatch(a.Status) {
+			continue
 		}
-		return r
-	}, text)
-	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
-}
-
-// bodyCondition returns a condition on the beginning of a body that is not JSON.
-// The quoted text ends before the first key in it.
-func (a *Answer) bodyCondition() string {
-	start := commonStart(a.Body, a.Excerpt(a.Body, 32))
-	if start == "" {
-		return `text != ""`
+		if !a.Complete && one.body {
+			return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, answer cut short", a.Status),
+				Detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
+		}
+		if one.json && a.unreadable() {
+			return a.undecided(fmt.Sprintf("its body is not valid JSON in UTF-8, so rule %d cannot be asked", one.number))
+		}
+		holds, err := one.holds(env)
+		if err != nil || !holds && time.Since(began) > ruleTime {
+			return one.stopped(a)
+		}
+		if holds {
+			return one.judgement()
+		}
+		untested = untested || one.verdict == order.Accepted && one.body
 	}
-	return "text startsWith " + strconv.Quote(start)
+	j := byStatus(a)
+	j.untested = untested
+	return j
 }
 
-// maxShown is the most bytes of a body that a message shows.
-const maxShown = 200
+func (r *rule) judgement() Judgement {
+	j := Judgement{Verdict: r.verdict, Final: r.Final, Reason: r.Reason, Detail: r.Name, Wait: r.wait,
+		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, RuleAt: r.at, otherOrderNo: r.OtherOrderNo}
+	if j.Reason == "" {
+		j.Reason = fmt.Sprintf("rule %d", r.number)
+	}
+	return j
+}
 
-// beginning returns a sentence with the beginning of the body.
-func (a *Answer) beginning() string {
-	if len(a.Body) == 0 {
+// stopped returns the judgement of an answer if the rule takes too long or too much
+// memory. Later rules must not speak for it.
+func (r *rule) stopped(a *Answer) Judgement {
+	what := fmt.Sprintf("rule %d (line %d, %q) was stopped: the rules up to it took more than %s, or it took too much memory, for an answer of %d bytes",
+		r.number, r.line, Bounded(r.When, 100), ruleTime, len(a.Body))
+	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("rule %d takes too long", r.number), Detail: what, Rule: r.number,
+		Hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.beginning()}
+}
+
+// byStatus returns the judgement of the status alone. The table in docs/rules.md gives the
+// reason for each status, and a test compares the two.
+func byStatus(a *Answer) Judgement {
+	by := func(v order.Verdict) Judgement {
+		return Judgement{Verdict: v, Reason: fmt.Sprintf("%s by status %d", pastTense(v), a.Status)}
+	}
+	// held is for an answer that does not tell, and that later orders will get, too.
+	held := func(what string) Judgement {
+		j := by(order.Unsure)
+		j.Detail, j.Hold = what, a.holdReason(j.Reason, what, "status == "+strconv.Itoa(a.Status), "")
+		return j
+	}
+	switch s := a.Status; {
+	case s == http.StatusOK, s == http.StatusCreated, s == http.StatusAccepted, s == http.StatusNoContent:
+		return by(order.Accepted)
+	case s == http.StatusAlreadyReported, s == http.StatusConflict, s == http.StatusPreconditionFailed:
+		return by(order.Duplicate)
+	case s >= 200 && s < 300:
+		return held("this status does not say that the order was created")
+	case s >= 300 && s < 400:
+		to := ""
+		if l := a.Header.Get("Location"); l != "" {
+			to = " to " + a.Excerpt([]byte(l), 200)
+		}
+		return held("it is a redirect" + to + ", which orderpost does not follow, because a signed order is not handed to another address: is ORDERPOST_API_URL right")
+	case s == http.StatusUnauthorized, s == http.StatusForbidden:
+		return by(order.Denied)
+	case s == http.StatusNotFound, s == http.StatusMethodNotAllowed, s == http.StatusGone, s == http.StatusMisdirectedRequest, s == http.StatusUpgradeRequired:
+		j := by(order.Rejected)
+		j.Misplaced = true
+		return j
+	case s == http.StatusProxyAuthRequired, s == http.StatusNetworkAuthenticationRequired:
+		j := by(order.Retry)
+		j.AtProxy, j.Excused = true, true
+		j.Hold = fmt.Sprintf("a proxy on the way asks for credentials (%d), so no order reaches the API", s)
+		return j
+	case s == http.StatusTooEarly:
+		return by(order.Retry)
+	case s == http.StatusTooManyRequests:
+		j := by(order.Retry)
+		j.Throttle = true
+		return j
+	case s == http.StatusRequestTimeout, s == statusClientGoneALB, s == statusClientGone:
+		j := by(order.Unsure)
+		j.Failed, j.Detail = true, "proxies answer so for requests that the API carried out"
+		return j
+	case refuses(s):
+		return by(order.Rejected)
+	case s >= 400 && s < 500:
+		return held("this status does not say that the order was not created")
+	default: // 5xx, a final 1xx, and invalid statuses
+		j := by(order.Unsure)
+		j.Failed = true
+		return j
+	}
+}
+
+// What two kinds of proxy say if their client went away before the answer.
+const (
+	statusClientGoneALB = 460
+	statusClientGone    = 499
+)
+
+// refuses reports whether a status means that the server did not do what was asked.
+func refuses(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusLengthRequired, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusUnsupportedMediaType, http.StatusExpectationFailed, http.StatusTeapot, http.StatusUnprocessableEntity, http.StatusLocked,
+		http.StatusPreconditionRequired, http.StatusRequestHeaderFieldsTooLarge, http.StatusUnavailableForLegalReasons,
+		http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return true
+	default:
+		return false
+	}
+}
+
+func pastTense(v order.Verdict) string {
+	switch v {
+	case order.Retry:
+		return "put off"
+	case order.Unsure:
+		return "left open"
+	case order.Rejected:
+		return "refused"
+	default:
+		return v.String()
+	}
+}
+
+// aboutAnother returns the judgement of an answer that names another order. It holds the pool,
+// unless the API is known to repeat our order_no: it may use this name for a number of its own,
+// and only a rule can tell.
+func (g *Judge) aboutAnother(a *Answer, wait time.Duration) Judgement {
+	what := "it names order_no " + a.ruleLiteral(a.findings.other) + ", which is not the order's"
+	j := Judgement{Verdict: order.Unsure, Failed: true, Wait: wait, Reason: fmt.Sprintf("status %d, but about another order", a.Status), Detail: what}
+	if !g.repeats.Load() {
+		j.Hold = a.holdReason(j.Reason, what, "status == "+strconv.Itoa(a.Status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
+	}
+	return j
+}
+
+// doubtsAccepted says why a body does not bear out that the order was created; "" = it does.
+// It must say success in a member for programs, or repeat our order_no without a text that may
+// say anything. untested says that a rule tells which answers are accepted, and this is none.
+func (a *Answer) doubtsAccepted(untested bool) string {
+	f := &a.findings
+	switch {
+	case len(a.Body) == 0:
+		return "its body is empty"
+	case !f.object:
+		return "its body is not a JSON object"
+	case f.contradiction != "" && f.contradictionValue == nil:
+		return "its body has " + strings.TrimPrefix(f.contradiction, "body.")
+	case f.contradiction != "":
+		return "its body says " + strings.TrimPrefix(f.contradiction, "body.") + " = " + a.ruleLiteral(f.contradictionValue)
+	case f.success:
+		return ""
+	case untested:
+		return "no rule accepts it"
+	case !f.ours:
+		return "it neither says success nor repeats our order_no"
+	case f.unclear:
+		return "it does not say success, and has a text that may mean anything"
+	default:
 		return ""
 	}
-	return "The answer begins: " + a.Shown() + ". "
 }
 
-// Shown returns the beginning of the body in one line, without keys.
-func (a *Answer) Shown() string {
-	return strings.Join(strings.Fields(a.Excerpt(a.Body, maxShown)), " ")
-}
-
-func accepted(a *Answer) Judgement {
-	if a.Status == http.StatusOK {
-		return Judgement{Verdict: order.Accepted, Reason: "accepted by status 200"}
-	}
-	return Judgement{Verdict: order.Accepted, Reason: fmt.Sprintf("accepted by status %d", a.Status)}
-}
-
-// memberCondition returns a condition on the member that contradicts. Of a long text,
-// or one with a key in it, the condition compares only the beginning.
-func (a *Answer) memberCondition() string {
+// doubtsDuplicate says why a body does not bear out that the order exists. After an attempt in
+// doubt that counts as an acceptance, and APIs use 409 for other refusals, too. So it takes a
+// known code, or an answer that would be an acceptance and repeats our order_no.
+func (a *Answer) doubtsDuplicate() string {
 	f := &a.findings
-	literal := a.ruleLiteral(f.contradictionValue)
-	if f.contradictionValue[0] == '"' {
-		whole, err := jsontext.AppendUnquote(nil, f.contradictionValue)
-		if begin := commonStart(whole, a.Excerpt(whole, 64)); err == nil && len(begin) < len(whole) {
-			return f.contradiction + " startsWith " + strconv.Quote(begin)
-		}
-	}
-	return f.contradiction + " == " + literal
-}
-
-// commonStart returns the part in which a text and its excerpt agree.
-func commonStart(text []byte, excerpt string) string {
-	n := 0
-	for n < min(len(excerpt), len(text)) && excerpt[n] == text[n] {
-		n++
-	}
-	return strings.TrimRightFunc(strings.ToValidUTF8(string(text[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
-}
-
-// ruleLiteral writes a JSON value as a literal of a rule, shortened.
-func (a *Answer) ruleLiteral(raw []byte) string {
-	switch raw[0] {
-	case 'n':
-		return "nil"
-	case '"':
-		text, err := jsontext.AppendUnquote(nil, raw)
-		if err != nil {
-			return "…"
-		}
-		return strconv.Quote(a.Excerpt(text, 64))
+	returned := f.object && f.contradiction == "" && f.success && f.ours && !f.unclear && f.other == nil
+	switch {
+	case f.denied:
+		return "it says that the order was not created"
+	case f.otherIsNumber, !f.exists && !returned:
+		return "no code in it says that the order exists"
 	default:
-		return Bounded(string(raw), 64)
+		return ""
 	}
+}
+
+// doubtsNotCreated says why a body does not bear out that no order was created.
+func (a *Answer) doubtsNotCreated() string {
+	switch f := &a.findings; {
+	case (f.exists || f.mentions) && !f.denied:
+		return "it may say that the order exists"
+	case f.created && f.contradiction == "":
+		return "it says that the order was created"
+	default:
+		return ""
+	}
+}
+
+// undecided returns the judgement of an answer that leaves the order in doubt. It holds
+// the pool: later orders get such answers, too, and only a rule can tell.
+func (a *Answer) undecided(what string) Judgement {
+	reason := fmt.Sprintf("status %d, but %s", a.Status, what)
+	return Judgement{Verdict: order.Unsure, Reason: reason, Detail: what, Hold: a.holdReason(reason, what, a.condition(), "")}
 }

@@ -79,11 +79,6 @@ type Signal struct {
 	Cause, Body string
 }
 
-// Conclusive reports whether the API read the order and decided about it.
-func (s Signal) Conclusive() bool {
-	return s.Verdict == order.Accepted || s.Verdict == order.Duplicate || s.Verdict == order.Rejected
-}
-
 // Hold shuts the gate for a reason given by a person or by the program. The
 // hold ends at the given time. With the zero time it stands until [Gate.Release]
 // or [Gate.Resume]. A second Hold with the same reason replaces the time.
@@ -283,7 +278,7 @@ func (p *Permit) Release(s Signal) {
 		g.trials--
 		g.judgeTrial(s)
 	}
-	if s.Conclusive() {
+	if s.Verdict.Conclusive() {
 		g.throttle = 0
 		g.limit = min(g.limit+1, g.cfg.Concurrency)
 	}
@@ -309,7 +304,7 @@ func (p *Permit) Abandon() {
 
 // countsForBreaker reports whether the breaker counts the attempt. It ignores
 // throttles and denials, which have blocks of their own.
-func (s Signal) countsForBreaker() bool { return s.Failed || s.Conclusive() }
+func (s Signal) countsForBreaker() bool { return s.Failed || s.Verdict.Conclusive() }
 
 // judgeTrial lifts or shuts the blocks on trial after a trial attempt. It does
 // not shut the answer and refusals blocks again: HoldByAnswer does.
@@ -317,7 +312,6 @@ func (g *Gate) judgeTrial(s Signal) {
 	if s.Verdict == order.VerdictNone {
 		return
 	}
-	created := s.Verdict == order.Accepted || s.Verdict == order.Duplicate
 	for name, b := range g.blocks {
 		if b.stage != StageTrial {
 			continue
@@ -327,8 +321,8 @@ func (g *Gate) judgeTrial(s Signal) {
 			g.stillFailing("one order was tried", s.Cause, s.Body, 16*g.cfg.BreakerOpen)
 		case name == BlockBreaker,
 			name == BlockClock && s.Verdict == order.Denied, // not for its timestamp: ClockOff has shut it then
-			name == BlockRefusals && created,
-			(name == BlockAnswer || name == BlockCredentials || name == BlockClock) && s.Conclusive():
+			name == BlockRefusals && s.Verdict.Exists(),
+			(name == BlockAnswer || name == BlockCredentials || name == BlockClock) && s.Verdict.Conclusive():
 			g.lift(name)
 		}
 	}

@@ -225,11 +225,11 @@ func rawOf(conn net.Conn) (syscall.RawConn, error) { return conn.(syscall.Conn).
 func (c *Client) try(t testing.TB) (Exchange, answer.Judgement) {
 	t.Helper()
 	x := c.Post(context.Background(), tiny)
-	var rules *answer.Rules
 	if x.Answer.Status == 0 {
 		return x, answer.NoAnswer(x.Phase.MaySent(), x.Reason(), "")
 	}
-	return x, rules.Judge(&x.Answer, 1)
+	var judge answer.Judge
+	return x, judge.Judgement(&x.Answer, 1)
 }
 
 const keyA = "AKtest-first-key-000A"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -88,9 +89,9 @@ func memberOf(name []byte) member {
 		return memberYes
 	case slices.Contains(noNames, string(state)):
 		return memberNo
-	case tellsWhy(word):
+	case tellsWhy(word) && !bytes.HasSuffix(word, []byte("count")):
 		return memberErrorCode
-	case bytes.HasSuffix(word, []byte("errors")): // userErrors
+	case tellsWhy(word), bytes.HasSuffix(word, []byte("errors")): // failCount, userErrors
 		return memberErrors
 	default:
 		return memberNone
@@ -160,8 +161,14 @@ func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) 
 		}
 		return codeStance(kind, text)
 	case memberEnvelope:
-		return againstIf(isNumber && codeStance(kind, text) == stanceAgainst)
+		if !isNumber {
+			return stanceNone
+		}
+		return codeStance(kind, text)
 	case memberErrorCode:
+		if isNumber && (zero || number == 200) {
+			return stanceFor
+		}
 		return againstIf(!nothing && number != 200 && !(scalar && slices.Contains(noErrorWords, string(word))))
 	case memberSuccess:
 		yes := scalar && (string(word) == "true" || number == 1 || isSuccessWord(word) && word[0] > '9')
@@ -175,7 +182,10 @@ func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) 
 	case memberErrors, memberFailed:
 		return againstIf(!nothing)
 	case memberDone, memberYes:
-		return againstIf(kind == 'f' || string(word) == "false" || string(word) == "no" || m == memberYes && zero)
+		if m == memberDone && string(word) == "true" {
+			return stanceFor
+		}
+		return againstIf(string(word) == "false" || string(word) == "no" || m == memberYes && zero)
 	case memberNo:
 		return againstIf(kind == 't' || string(word) == "true" || string(word) == "yes")
 	case memberState:
@@ -200,12 +210,12 @@ func numberOf(kind jsontext.Kind, text []byte) (n float64, ok bool) {
 	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// isEnvelope reports whether a top-level member holds what the API says about the request,
-// so that a number called code in it is one of the answer's.
+// isEnvelope reports whether a top-level member holds what the API says about the request
+// or the order, so a number called code in it is one of the answer's.
 func isEnvelope(name []byte) bool {
 	var buf [64]byte
 	switch word := normal(buf[:], name); string(word) {
-	case "status", "result", "meta", "head", "header", "baseresp", "data", "body", "payload":
+	case "status", "result", "meta", "head", "header", "baseresp", "data", "body", "payload", "order":
 		return true
 	default:
 		return bytes.HasSuffix(word, []byte("response"))
@@ -260,4 +270,64 @@ func stateStance(word []byte) stance {
 	default:
 		return stanceUnknown
 	}
+}
+
+// duplicateCodes are the codes that say that an order with this order_no exists, as normal
+// writes them. Codes of one API alone, such as 300301, need a rule.
+var duplicateCodes = []string{"duplicate", "duplicated", "exists", "alreadyexists", "duplicateorder", "duplicatedorder", "orderduplicate", "orderduplicated",
+	"orderexists", "orderalreadyexists", "duplicateorderno", "duplicateordernumber", "duplicateorderid", "duplicateclientorderid",
+	"ordernoexists", "ordernoalreadyexists", "ordernoduplicate", "ordernoduplicated"}
+
+func isDuplicateCode(text []byte) bool {
+	var buf [32]byte
+	return slices.Contains(duplicateCodes, string(normal(buf[:], text)))
+}
+
+// isFinalRefusal reports whether a word about an order's state says that the order does
+// not stand, unlike the words error and failed, which APIs also use for a request that
+// was refused because the order exists.
+func isFinalRefusal(text []byte) bool {
+	var buf [64]byte
+	word := normal(buf[:], text)
+	general := slices.ContainsFunc([]string{"err", "fail", "exception"}, func(p string) bool { return bytes.Contains(word, []byte(p)) }) ||
+		slices.Contains([]string{"false", "no", "ko", "nok", "badrequest", "unsuccessful"}, string(word))
+	return stateStance(word) == stanceAgainst && !general && len(bytes.Trim(word, "0123456789")) > 0
+}
+
+// isHarmless reports whether a text, or a code in words, says no more than that the request
+// succeeded.
+func isHarmless(text []byte) bool {
+	var buf [32]byte
+	word := normal(buf[:], text)
+	return len(word) == 0 || slices.Contains(noErrorWords, string(word)) || isSuccessWord(bytes.TrimPrefix(word, []byte("order")))
+}
+
+// negations are the words of a text that say that something was not done.
+var negations = strings.Fields("no not never nothing cannot cant wont without unable neither nor non nobody aint doesnt didnt dont wasnt isnt hasnt couldnt")
+
+// denies reports whether a text has a word that tells of a failure, such as rejected, or of
+// something that was not done. In order_no, no is none.
+func denies(text []byte, orderNo string) bool {
+	if len(orderNo) >= minEcho || strings.ContainsAny(orderNo, "0123456789") {
+		text = bytes.ReplaceAll(text, []byte(orderNo), []byte(" "))
+	}
+	text = bytes.ReplaceAll(bytes.ToLower(text), []byte("'"), nil)
+	last := ""
+	for word := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		named := string(word) == "no" && strings.HasPrefix(last, "ord")
+		if !named && slices.Contains(negations, string(word)) || slices.ContainsFunc(failureParts, func(p []byte) bool {
+			innocent := string(p) == "err" || string(p) == "void" // as in preferred and avoid
+			return !innocent && bytes.Contains(word, p)
+		}) {
+			return true
+		}
+		last = string(word)
+	}
+	return false
+}
+
+// has reports whether a text has one of the parts, whatever the case.
+func has(text []byte, parts ...string) bool {
+	text = bytes.ToLower(text)
+	return slices.ContainsFunc(parts, func(part string) bool { return bytes.Contains(text, []byte(part)) })
 }

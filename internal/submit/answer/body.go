@@ -2,7 +2,6 @@ package answer
 
 import (
 	"bytes"
-	"hash/maphash"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,18 +24,14 @@ type findings struct {
 	// an array.
 	contradiction      string
 	contradictionValue []byte
-	// success says that a top-level member reports success.
-	success bool
+	// success says that a member for programs, at the top level or in an envelope, tells that the
+	// request succeeded. created says that one at any depth tells that the order was created.
+	success, created bool
 
-	// exists says that a text tells, in words that are all known, that an order with
-	// this order_no exists. claimed says that a member other than a code tells that the
-	// order was created. denied says that something tells that it was not, and unclear
-	// that there is a message, a reason or a code in words that are not known.
-	exists, claimed, denied, unclear bool
-
-	// shape is a hash over the top-level names with the kinds of their values,
-	// the unknown words about the order's state, and ours. Order does not matter.
-	shape uint64
+	// exists says that a code tells that the order exists, and mentions that a text may. denied says
+	// that something tells that the order was not created, and unclear that there is a text, or a
+	// word about the order's state, that may mean anything.
+	exists, mentions, denied, unclear bool
 }
 
 // segment is one step from the root of a document to a value.
@@ -85,9 +80,6 @@ func examine(body []byte, orderNo string) findings {
 		return findings{other: f.other, otherIsNumber: f.otherIsNumber, ours: f.ours}
 	}
 	f.object = isObject
-	if f.ours {
-		f.shape += splitMix64(1)
-	}
 	return f
 }
 
@@ -145,9 +137,6 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 			if inner == memberCode && at > 0 && inEnvelopes(s.path[:at]) {
 				inner = memberEnvelope
 			}
-			if at == 0 {
-				s.shape += splitMix64(maphash.Bytes(shapeSeed, name) + uint64(kindClass(s.dec.PeekKind())))
-			}
 		}
 		if !s.value(inner) {
 			return false
@@ -185,18 +174,16 @@ func (s *scanner) scalar(kind jsontext.Kind, m member, raw []byte) {
 		}
 	}
 	s.compare(kind, m, raw, text)
-	s.tell(kind, m, raw, text)
-	if m == memberNone || m == memberOrderNo {
-		return
-	}
-	switch v := stanceOf(m, len(s.path), kind, len(text) == 0, text); {
+	v := stanceOf(m, len(s.path), kind, len(text) == 0, text)
+	switch top := len(s.path) == 1; {
 	case v == stanceAgainst:
 		s.contradict(raw)
-	case v == stanceFor && len(s.path) == 1:
+	case v == stanceFor && (top || inEnvelopes(s.path[:len(s.path)-1])):
 		s.success = true
-	case v == stanceUnknown && len(s.path) == 1:
-		s.shape += splitMix64(maphash.Bytes(shapeSeed, text) ^ maphash.Bytes(shapeSeed, s.path[0].name))
+	case v == stanceUnknown && top:
+		s.unclear = true
 	}
+	s.tell(kind, m, v, raw, text)
 }
 
 // minEcho is the shortest order_no that counts as repeated when a member of any
@@ -219,57 +206,59 @@ func (s *scanner) compare(kind jsontext.Kind, m member, raw, text []byte) {
 	}
 }
 
-// tell notes what a scalar says about the order's existence, and texts that speak of a
-// failure.
-func (s *scanner) tell(kind jsontext.Kind, m member, raw, text []byte) {
+// tell notes what a scalar says about the order's existence. v is its stance.
+func (s *scanner) tell(kind jsontext.Kind, m member, v stance, raw, text []byte) {
 	switch m {
 	case memberNone:
 		if kind == 'f' {
 			s.suspect(raw)
 		}
-		if kind == '"' && s.errorDepth > 0 && saidBy(text, s.orderNo, false) == saidNot {
-			s.denied = true
-		}
-		return
+		s.denied = s.denied || kind == '"' && s.errorDepth > 0 && denies(text, s.orderNo)
 	case memberDone, memberYes:
-		yes := kind == 't' || string(text) == "true"
-		s.claimed = s.claimed || yes && m == memberDone
-		s.denied = s.denied || !yes && stanceOf(m, len(s.path), kind, len(text) == 0, text) == stanceAgainst
-		return
-	case memberSuccess, memberState:
-		number := len(bytes.Trim(text, "0123456789")) == 0
-		s.claimed = s.claimed || !number && stanceOf(m, 2, kind, len(text) == 0, text) == stanceFor
-		if m == memberState && kind == '"' {
-			s.denied = s.denied || isFinalRefusal(text)
-			s.exists = s.exists || saidBy(text, s.orderNo, false) == saidExists
-		}
-		return
+		s.created = s.created || v == stanceFor
+		s.denied = s.denied || v == stanceAgainst
+	case memberSuccess:
+		s.created = s.created || v == stanceFor && len(bytes.Trim(text, "0123456789")) > 0
+	case memberState:
+		s.created = s.created || v == stanceFor && len(bytes.Trim(text, "0123456789")) > 0
+		s.denied = s.denied || kind == '"' && isFinalRefusal(text)
+		s.exists = s.exists || kind == '"' && isDuplicateCode(text)
 	case memberFailed, memberNo:
-		s.denied = s.denied || kind == 't' && s.path[len(s.path)-1].name != nil && isFinalRefusal(s.path[len(s.path)-1].name)
-		return
+		s.denied = s.denied || kind == 't' && isFinalRefusal(s.path[len(s.path)-1].name)
 	case memberField:
-		s.denied = s.denied || kind == '"' && !namesOrder(text)
-		return
-	case memberCode, memberErrno, memberErrorCode, memberError, memberMessage, memberRemark, memberOrderNo:
-	default:
-		return
-	}
-	if kind != '"' || m == memberOrderNo && s.other != nil && s.otherIsNumber {
-		return
-	}
-	switch said := saidBy(text, s.orderNo, m == memberOrderNo); {
-	case said == saidExists && (s.listDepth == 0 || m == memberOrderNo || namesOrder(text)):
-		s.exists = true
-	case said == saidNot || said == saidError:
-		s.denied = s.denied || said == saidNot
-		s.unclear = true
-		if m == memberMessage && len(s.path) == 1 {
-			s.contradict(raw)
-		} else if m == memberMessage {
-			s.suspect(raw)
+		s.denied = s.denied || kind == '"' && !has(text, "order")
+	case memberCode, memberErrno, memberEnvelope, memberErrorCode, memberError:
+		switch {
+		case kind != '"':
+		case isDuplicateCode(text):
+			s.exists = s.exists || s.listDepth == 0 || has(text, "order")
+		default:
+			s.read(m, raw, text)
 		}
-	case said != saidNothing && m != memberOrderNo:
-		s.unclear = true
+	case memberMessage, memberRemark, memberOrderNo:
+		if kind == '"' && !(m == memberOrderNo && (string(text) == s.orderNo || s.otherIsNumber)) {
+			s.read(m, raw, text)
+		}
+	}
+}
+
+// read notes what a text for people may mean. Texts hold an order, and never settle one.
+func (s *scanner) read(m member, raw, text []byte) {
+	if isHarmless(text) {
+		return
+	}
+	isCode := m != memberMessage && m != memberRemark && m != memberOrderNo && bytes.IndexByte(text, ' ') < 0
+	s.unclear = s.unclear || m != memberOrderNo
+	denied := denies(text, s.orderNo)
+	s.denied = s.denied || denied
+	s.mentions = s.mentions || !denied && !isCode && has(text, "exist", "duplicat", "already") &&
+		(s.listDepth == 0 || m == memberOrderNo || has(text, "order"))
+	switch {
+	case m != memberMessage || !denied && !has(text, "error"):
+	case len(s.path) == 1:
+		s.contradict(raw)
+	default:
+		s.suspect(raw)
 	}
 }
 
@@ -316,23 +305,4 @@ func isIdentifier(name []byte) bool {
 		}
 	}
 	return len(name) > 0
-}
-
-// kindClass maps true and false to one kind.
-func kindClass(k jsontext.Kind) jsontext.Kind {
-	if k == 't' {
-		return 'f'
-	}
-	return k
-}
-
-var shapeSeed = maphash.MakeSeed()
-
-// mixed spreads a number over all bits (SplitMix64), so that sums of such
-// numbers tell sets apart.
-func splitMix64(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

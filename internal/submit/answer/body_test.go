@@ -51,20 +51,6 @@ func TestTheMemberThatSpeaksAgainst(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) {
-	shape := func(body string) uint64 { return examine([]byte(body), "A-1").shape }
-	one := shape(`{"code":0,"message":"a","data":{"id":1}}`)
-	for _, same := range []string{`{"message":"b","data":{"other":2},"code":200}`, `{"data":{},"code":0,"message":""}`} {
-		require.Equal(t, one, shape(same), same)
-	}
-	for _, different := range []string{`{"code":0,"message":"a"}`, `{"code":"0","message":"a","data":{"id":1}}`, `{"code":0,"message":"a","data":null}`,
-		`{"code":0,"message":"a","data":{"id":1},"x":1}`, `{"code":0,"message":"a","data":{"order_no":"A-1"}}`, `{}`} {
-		require.NotEqual(t, one, shape(different), different)
-	}
-	require.NotEqual(t, shape(`{"status":"filed"}`), shape(`{"status":"shelved"}`), "words that we do not know")
-	require.Equal(t, shape(`{"status":"ok"}`), shape(`{"status":"created"}`))
-}
-
 // If the scanner finds no contradiction, a reader of the whole document finds
 // none either.
 func FuzzFindings(f *testing.F) {
@@ -105,10 +91,4 @@ func FuzzFindings(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestUsualAcceptancesNeedNoParsing(t *testing.T) {
-	a := Answer{Status: 200, Body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), Complete: true}
-	require.Equal(t, "accepted by status 200", judgeSuccess(&a).Reason)
-	require.False(t, a.parsed)
 }
