@@ -12,7 +12,7 @@
 //	  Judgement        answer         the operator's rules, the status, and whether the body bears it out
 //	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
 //	  Release          gate           returns the permit, with what the attempt showed
-//	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go, waits.go)
+//	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go)
 //
 // Three steps are packages of their own. [orderpost/internal/submit/gate] decides whether
 // an attempt may go out now. [orderpost/internal/submit/http1] sends its request, and is the
@@ -96,7 +96,6 @@
 // # The other files
 //
 //	config.go, account.go          the API's address and limits, GET of the account
-//	keys.go, keyring.go, mask.go   the key pairs, which one is in use, how one is named
-//	causes.go                      why requests failed, for the breaker's reason
-//	submit.go, observe.go          what a Submitter needs, and whom it tells
+//	keys.go, keyring.go            the key pairs, which one is in use, how one is named
+//	submit.go                      what a Submitter needs, and whom it tells
 package submit

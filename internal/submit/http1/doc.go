@@ -3,14 +3,14 @@
 // verdicts.
 //
 //	Client     client.go     Post and Get: an idle connection or a new one, one request, its answer
-//	Order      request.go    the bytes of a request
+//	Order      client.go     the bytes of a request
 //	Exchange   exchange.go   what came of it: the answer, or how far the request got
-//	Reason     failure.go    why there is no answer, in words (handshake.go for TLS)
+//	Reason     exchange.go   why there is no answer, in words (handshake.go for TLS)
 //	dial       dial.go       name, proxy (proxy.go), TCP, TLS
 //	send       conn.go       one write; then the wait for the answer
-//	read       read.go       the answer's headers and body, up to answer.MaxBody bytes (encoding.go)
-//	put, take  pool.go       idle connections
-//	checkIdle  conn.go       did the server close it, or send something unasked? (peek_unix.go, peek_other.go, records.go)
+//	read       read.go       the answer's headers and body, up to answer.MaxBody bytes
+//	put, take  conn.go       idle connections
+//	checkIdle  conn.go       did the server close it, or send something unasked? (peek_unix.go, peek_other.go, handshake.go)
 //
 // # Was anything sent?
 //

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/submit/answer"
 )
 
@@ -278,3 +279,5 @@ func (c tallyConn) Write(p []byte) (int, error) {
 	c.writes.Add(1)
 	return c.Conn.Write(p)
 }
+
+func TestMain(m *testing.M) { patient.Main(m) }
