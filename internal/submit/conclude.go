@@ -137,7 +137,7 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 	}
 	switch j.Verdict {
 	case order.Accepted, order.Duplicate:
-		if ruleAt := t.exposed(j); ruleAt != "" {
+		if ruleAt := t.wrongRule(j); ruleAt != "" {
 			t.holdForRule(ruleAt)
 		} else if j.Verdict == order.Accepted {
 			t.refusals.orderCreated()
@@ -163,7 +163,7 @@ func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Si
 	awaits, full := t.reportRefusal(p, t.refusals, j, func() string { return t.refusalReason(j) })
 	p.Release(sig)
 	if !full && (awaits == nil || t.refusals.await(ctx, awaits) && t.refusedStill(x)) {
-		t.believed()
+		t.endRecalledDoubt()
 		return order.EndAnswer
 	}
 	t.faults.recall(orderNo)

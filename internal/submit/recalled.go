@@ -32,32 +32,32 @@ func (t *submission) refusedStill(x *http1.Exchange) bool {
 	return j.Verdict == order.Rejected
 }
 
-// judgeKept judges the answer of an attempt that was called back by the present rules. It
+// judgeRecalled judges the answer of an attempt that was called back by the present rules. It
 // returns false if there is none for this body, or no rule can judge it.
-func (t *submission) judgeKept() (answer.Judgement, bool) {
+func (t *submission) judgeRecalled() (answer.Judgement, bool) {
 	k := &t.report.History.Recalled
 	if !t.report.History.Unsure || k.Rule == 0 || k.Part || k.BodyHash != t.Order.BodyHash() || t.judge.Rules.ReadHeaders(k.Status) {
 		return answer.Judgement{}, false
 	}
 	a := answer.Answer{Status: k.Status, Header: http.Header{"Content-Type": {k.MediaType}}, Body: []byte(k.Answer), Complete: true, Scrub: t.keys.scrub.Load()}
 	a.Examine(t.Order.OrderNo())
-	return t.judge.KeptJudgement(&a, k.Attempt), true
+	return t.judge.RecalledJudgement(&a, k.Attempt), true
 }
 
-// kept decides by the answer of an attempt that was called back, before another attempt
+// decideByRecalled decides by the answer of an attempt that was called back, before another attempt
 // is made. If the present rules call it accepted, it settles the order.
 //
 // Under park, the order waits while the run of refusals holds the pool. Then the refusals
 // are believed and the rules call this one a refusal, too, or the order is parked.
-func (t *submission) kept(ctx context.Context) order.End {
+func (t *submission) decideByRecalled(ctx context.Context) order.End {
 	h := &t.report.History
 	var patience <-chan time.Time
 	for {
 		changed := t.gate.Changed()
-		j, judged := t.judgeKept()
+		j, judged := t.judgeRecalled()
 		switch {
 		case judged && j.Verdict == order.Accepted:
-			t.settleByKept(&j)
+			t.acceptByRecalled(&j)
 			return order.EndAnswer
 		case !t.parks() || !h.Unsure:
 			return order.EndNone
@@ -91,8 +91,8 @@ func (t *submission) kept(ctx context.Context) order.End {
 // parks reports whether an order in doubt is not posted again.
 func (t *submission) parks() bool { return t.cfg.OnUnsure == order.Park && !t.Allowed }
 
-// settleByKept makes the kept answer the report's.
-func (t *submission) settleByKept(j *answer.Judgement) {
+// acceptByRecalled makes the kept answer the report's.
+func (t *submission) acceptByRecalled(j *answer.Judgement) {
 	r, k := t.report, &t.report.History.Recalled
 	r.Verdict, r.Status, r.Response, r.Said, r.Reason = order.Accepted, k.Status, k.Answer, k.Said, answer.Bounded(t.clean(j.Reason), 200)
 	r.Error = fmt.Sprintf("the answer of %s, judged again: rule %d of that time called it a refusal", k.At.UTC().Format(time.RFC3339), k.Rule)
@@ -100,25 +100,25 @@ func (t *submission) settleByKept(j *answer.Judgement) {
 	t.log.Info().Str("order_no", t.Order.OrderNo()).Int("status", k.Status).Str("reason", r.Reason).Msg("order accepted by an answer that was kept: the rules called it a refusal before")
 }
 
-// believed is called for a refusal that is believed. If all doubt is about answers that
+// endRecalledDoubt is called for a refusal that is believed. If all doubt is about answers that
 // were called back, and the present rules call them refusals, too, the doubt ends.
-func (t *submission) believed() {
+func (t *submission) endRecalledDoubt() {
 	h := &t.report.History
 	if !h.Settleable() {
 		return
 	}
-	if j, judged := t.judgeKept(); judged && j.Verdict == order.Rejected {
+	if j, judged := t.judgeRecalled(); judged && j.Verdict == order.Rejected {
 		h.Unsure = false
 	}
 }
 
-// exposed returns the rule that a duplicate answer shows to be wrong: the only attempt
+// wrongRule returns the rule that a duplicate answer shows to be wrong: the only attempt
 // that can have created the order is one that this rule calls a refusal still.
-func (t *submission) exposed(last *answer.Judgement) (ruleAt string) {
+func (t *submission) wrongRule(last *answer.Judgement) (ruleAt string) {
 	if last.Verdict != order.Duplicate || !t.report.History.Settleable() || t.refusals.trusted() {
 		return ""
 	}
-	if j, judged := t.judgeKept(); judged && j.Verdict == order.Rejected {
+	if j, judged := t.judgeRecalled(); judged && j.Verdict == order.Rejected {
 		return j.RuleAt
 	}
 	return ""

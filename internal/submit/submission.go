@@ -61,7 +61,7 @@ func (t *submission) attempt(ctx context.Context) order.End {
 		return end
 	}
 	if t.report.History.Unsure {
-		if end := t.kept(ctx); end != order.EndNone {
+		if end := t.decideByRecalled(ctx); end != order.EndNone {
 			return end
 		}
 	}

@@ -40,7 +40,7 @@ func (v *submission) recall(r reply) {
 	}
 }
 
-// kept models submission.kept. The rules are right in the end, and sometimes before.
+// kept models submission.decideByRecalled. The rules are right in the end, and sometimes before.
 func (v *submission) kept() order.End {
 	h := &v.report.History
 	parks := v.w.cfg.Policy == order.Park && !v.Allowed
@@ -70,7 +70,7 @@ func (v *submission) kept() order.End {
 	}
 }
 
-// believed models submission.believed. Refusals are believed while the rules are right.
+// believed models submission.endRecalledDoubt. Refusals are believed while the rules are right.
 func (v *submission) believed() {
 	if h := &v.report.History; h.Settleable() && h.Recalled.Said == saysRefused && h.Recalled.BodyHash == v.d.Order.BodyHash() {
 		h.Unsure = false

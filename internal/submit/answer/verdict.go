@@ -101,9 +101,9 @@ func (g *Judge) Judgement(a *Answer, attempt int) Judgement {
 	return j
 }
 
-// KeptJudgement is Judgement for an answer that was kept because a rule called it a refusal.
+// RecalledJudgement is Judgement for an answer that was kept because a rule called it a refusal.
 // Without another rule, it is an acceptance only if it says success and repeats our order_no.
-func (g *Judge) KeptJudgement(a *Answer, attempt int) Judgement {
+func (g *Judge) RecalledJudgement(a *Answer, attempt int) Judgement {
 	j := g.Judgement(a, attempt)
 	if f := &a.findings; j.Verdict == order.Accepted && j.Rule == 0 && !(f.ours && f.success) {
 		what := "no rule accepts it, and one called it a refusal"

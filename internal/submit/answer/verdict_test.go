@@ -155,6 +155,31 @@ func TestBodiesOfA200(t *testing.T) {
 	require.Equal(t, order.Unsure, judged(&Answer{Status: 204, Complete: true}).Verdict)
 }
 
+// Our order_no shows that the API took the order, unless a text or a state beside it may mean
+// anything. A text never helps.
+func TestAnswersThatRepeatOurOrderNo(t *testing.T) {
+	for members, want := range map[string]order.Verdict{
+		``:                                  order.Accepted,
+		`,"id":7,"timeout":30`:              order.Accepted,
+		`,"message":"Order created."`:       order.Accepted,
+		`,"code":0,"message":"操作成功"`:        order.Accepted,
+		`,"data":{"status":"filed"}`:        order.Accepted,
+		`,"message":"the market is closed"`: order.Unsure,
+		`,"message":"操作成功"`:                 order.Unsure,
+		`,"reason":"closed"`:                order.Unsure,
+		`,"state":"shelved"`:                order.Unsure,
+		`,"state":"declined"`:               order.Unsure,
+		`,"code":0,"state":"declined"`:      order.Unsure,
+		`,"parent":{"order_no":"B-17"}`:     order.Unsure,
+	} {
+		a := Answer{Status: 200, Body: []byte(`{"order_no":"ORDER-2026-1"` + members + `}`), Complete: true}
+		a.Examine("ORDER-2026-1")
+		j := judged(&a)
+		require.Equal(t, want, j.Verdict, "%s: %s", members, j.Reason)
+		require.Equal(t, want == order.Unsure, j.Hold != "", members)
+	}
+}
+
 // The rule that a hold proposes is valid in a rules file and matches the answer.
 func TestProposedRuleWorks(t *testing.T) {
 	for _, c := range []Answer{

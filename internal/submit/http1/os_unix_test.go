@@ -5,15 +5,7 @@ package http1
 import (
 	"errors"
 	"syscall"
-	"time"
 )
-
-// cpu is what this process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // readable returns when something lies in the socket.
 func (s *socket) readable() error {
