@@ -17,7 +17,6 @@ func TestBrokerRestartsWhileAPageIsOpen(t *testing.T) {
 	r.settles("B-1", answered(order.Rejected, 422, "rule 2", ""))
 	b := r.loggedIn()
 	require.Eventually(t, func() bool { return strings.Contains(text(b.open(http.StatusOK, "/")), "Dead letters 1") }, patience, 10e6)
-	address := strings.TrimPrefix(r.broker.URL, "nats://")
 	r.broker.Stop()
 	refresh := http.Header{"Hx-Request": {"true"}, "Hx-Current-Url": {b.base + "/"}}
 	b.header = refresh
@@ -32,7 +31,7 @@ func TestBrokerRestartsWhileAPageIsOpen(t *testing.T) {
 	require.Contains(t, text(b.send(http.StatusServiceUnavailable, "/letters/act", "act", "replay", "which", "all", "seen", "1")), "The broker is out of reach")
 	require.Contains(t, text(b.open(http.StatusServiceUnavailable, "/fleet/hold")), "The broker is out of reach, so the console cannot say or do anything about orders now.")
 
-	r.broker = startBroker(t, r.dir, address)
+	r.broker.Restart(t)
 	b.header = refresh
 	require.Eventually(t, func() bool {
 		page := text(b.open(http.StatusOK, "/"))

@@ -35,8 +35,8 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
@@ -44,8 +44,7 @@ func TestMain(m *testing.M) { patient.Main(m) }
 // rig is a broker with streams, a worker's connection to it, and a console.
 type rig struct {
 	*testing.T
-	broker *embedded.Server
-	dir    string // of the broker
+	broker *queuetest.Broker
 	worker *queue.Queue
 	folder string
 	*Server
@@ -66,34 +65,20 @@ type rig struct {
 // newRig starts a console. change changes its settings.
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{T: t, dir: t.TempDir()}
-	r.broker = startBroker(t, r.dir, "127.0.0.1:0")
+	r := &rig{T: t, broker: queuetest.Start(t)}
 	r.worker = r.open("worker", true)
 	r.Server = r.console(change...)
 	return r
 }
 
-func startBroker(t *testing.T, dir, listen string) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: listen, NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
-}
-
 func (r *rig) open(name string, worker bool) *queue.Queue {
 	r.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, worker
-	if worker {
-		cfg.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
-	} else {
-		cfg.Missing, cfg.BrokerWait, cfg.Tell = queue.LeaveMissing, time.Minute, func(string) {}
-	}
-	q, err := queue.Open(r.Context(), cfg, zerolog.Nop())
-	require.NoError(r, err)
-	r.Cleanup(q.Close)
-	return q
+	return queuetest.Open(r, r.broker, name, func(c *queue.Config) {
+		if !worker {
+			queuetest.AsCommand(c)
+			c.Missing, c.BrokerWait, c.Tell = queue.LeaveMissing, time.Minute, func(string) {}
+		}
+	})
 }
 
 // besideWorker calls do beside a worker that is held: it posts nothing, and settles what

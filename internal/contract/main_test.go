@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +17,8 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
@@ -64,25 +63,17 @@ func schema(t *testing.T, name string) *jsonschema.Schema {
 // startBroker runs a throw-away broker with orderpost's streams.
 func startBroker(t *testing.T, change func(*queue.Config)) (*queue.Queue, *nats.Conn) {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
+	s := queuetest.Start(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token = s.URL, s.Token
 	change(&cfg)
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	return openQueue(t, cfg), nc
+	return openQueue(t, cfg), s.JetStream(t).Conn()
 }
 
 func openQueue(t *testing.T, cfg queue.Config) *queue.Queue {
 	t.Helper()
 	cfg.Name, cfg.Worker, cfg.Living = "w1", true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
+	return queuetest.Connect(t, cfg)
 }
 
 // pull takes one order that is to be worked on, as a worker does. An order

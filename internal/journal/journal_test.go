@@ -15,8 +15,8 @@ import (
 
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
@@ -24,29 +24,16 @@ func TestMain(m *testing.M) { patient.Main(m) }
 // place is a broker with a journal.
 type place struct {
 	t  *testing.T
-	s  *embedded.Server
+	s  *queuetest.Broker
 	q  *queue.Queue
 	js jetstream.JetStream
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	p := &place{t: t, s: s}
-	worker := queue.DefaultConfig()
-	worker.URL, worker.Token, worker.Name, worker.Worker = s.URL, s.Token, "w", true
-	worker.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
-	q, err := queue.Open(t.Context(), worker, zerolog.Nop()) // makes the streams
-	require.NoError(t, err)
-	q.Close()
-	p.q = p.open(nil)
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	p.js, err = jetstream.New(nc)
-	require.NoError(t, err)
+	p := &place{t: t, s: queuetest.Start(t)}
+	queuetest.Open(t, p.s, "w").Close() // makes the streams
+	p.q, p.js = p.open(nil), p.s.JetStream(t)
 	return p
 }
 
@@ -62,10 +49,7 @@ func (p *place) open(cut *netcut.Dialer) *queue.Queue {
 			cfg.BrokerWait = 50 * time.Millisecond
 		}
 	}
-	q, err := queue.Open(p.t.Context(), cfg, zerolog.Nop(), opts...)
-	require.NoError(p.t, err)
-	p.t.Cleanup(q.Close)
-	return q
+	return queuetest.Connect(p.t, cfg, opts...)
 }
 
 // limit sets how many entries the journal takes.

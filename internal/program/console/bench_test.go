@@ -21,17 +21,16 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
-	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // childMark makes the test's own binary the console, so that its memory and its
@@ -66,21 +65,12 @@ func BenchmarkPages(b *testing.B) {
 // times, and then leaves one page open for a while.
 func measure(t testing.TB, size, rounds int, idle time.Duration) map[string]float64 {
 	out := make(map[string]float64)
-	dir, err := os.MkdirTemp("", "orderpost-console-*")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "w1", true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	fill(t, s, size)
+	s := queuetest.Start(t)
+	q := queuetest.Open(t, s, "w1")
+	fill(t, s.Server, size)
 	fillImports(t, q, size)
 
-	c := startConsole(t, dir)
+	c := startConsole(t, s.Dir)
 	began := time.Now()
 	require.Eventually(t, func() bool {
 		page, _ := c.open(t, "/letters")

@@ -10,14 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/fleet"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/testing/queuetest"
 )
 
 const patience = 20 * time.Second
@@ -27,22 +24,15 @@ var loginLink = regexp.MustCompile(`Log in once within 15 minutes: (\S+)`)
 // TestConsole starts by its command, lets in by the link that it prints, and stops
 // with 0 when it is told to.
 func TestConsole(t *testing.T) {
-	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Worker, cfg.Living = s.URL, s.Token, true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	q.Close()
+	s := queuetest.Start(t)
+	queuetest.Open(t, s, "w1").Close()
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var out, says patient.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- Run(ctx, nil, map[string]string{"ORDERPOST_DATA_DIR": dir, "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "USER": "anna"}, nil, &out, &says)
+		code <- Run(ctx, nil, map[string]string{"ORDERPOST_DATA_DIR": s.Dir, "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "USER": "anna"}, nil, &out, &says)
 	}()
 	require.Eventually(t, func() bool { return loginLink.MatchString(says.String()) }, patience, 5*time.Millisecond, "%s", &says)
 	require.Contains(t, says.String(), "Console: http://127.0.0.1:")
@@ -100,9 +90,7 @@ func TestExitCodes(t *testing.T) {
 
 // TestNoUsersFile is a mistake in the configuration.
 func TestNoUsersFile(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
+	s := queuetest.Start(t)
 	url := strings.Replace(s.URL, "nats://", "nats://"+s.Token+"@", 1)
 	var says patient.Buffer
 	code := Run(t.Context(), nil, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_CONSOLE_USERS": "/nowhere/users", "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}, nil, io.Discard, &says)

@@ -22,8 +22,8 @@ import (
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // annaHere is how records and the journal name $USER anna on this machine.
@@ -43,16 +43,9 @@ type office struct {
 
 func open(t *testing.T) *office {
 	t.Helper()
-	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "w1", true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return &office{t, q, map[string]string{"ORDERPOST_DATA_DIR": dir, "USER": "anna"}}
+	s := queuetest.Start(t)
+	q := queuetest.Open(t, s, "w1")
+	return &office{t, q, map[string]string{"ORDERPOST_DATA_DIR": s.Dir, "USER": "anna"}}
 }
 
 // run is one call of the program.

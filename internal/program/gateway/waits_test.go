@@ -16,15 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/authority"
-	"orderpost/internal/fleet"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/testing/queuetest"
 )
 
 // childMark makes the test's own binary the HTTP door, so that its memory can be measured
@@ -54,16 +51,9 @@ func BenchmarkWaits(b *testing.B) {
 
 // waits opens waits at a door, and returns its resident memory in MiB once that shrinks no more.
 func waits(t testing.TB, n int) float64 {
-	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "w1", true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	url, trusted, pid := startDoor(t, dir)
+	s := queuetest.Start(t)
+	queuetest.Open(t, s, "w1")
+	url, trusted, pid := startDoor(t, s.Dir)
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: trusted}}
 	t.Cleanup(client.CloseIdleConnections)
 	resp, err := client.Post(url+"/v1/orders", "application/json", strings.NewReader(`{"order_no":"A","timeout":30}`)) //nolint:noctx // the benchmark's own door

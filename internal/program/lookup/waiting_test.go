@@ -2,32 +2,22 @@ package lookup
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // An order that waits is not one of which nothing is known.
 func TestAnOrderThatWaitsIsFound(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "a", true
-	cfg.Living = func(context.Context, *queue.Bucket, string) (string, error) { return "", nil }
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	s := queuetest.Start(t)
+	q := queuetest.Open(t, s, "w1")
 	at := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
 	for i, no := range []string{"A-1", "A-1", "A-2"} {
 		in := settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), ID: fmt.Sprint("i", i), Batch: "march", Lane: order.BulkLane}

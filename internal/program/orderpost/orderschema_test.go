@@ -9,16 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // TestNoProgramStartsWithAWrongSchema: each says where its mistake is.
@@ -37,14 +34,8 @@ func TestNoProgramStartsWithAWrongSchema(t *testing.T) {
 
 // TestAFirstOrderSchema is made from the orders of a file that were accepted as they are.
 func TestAFirstOrderSchema(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Worker, cfg.Living = s.URL, s.Token, true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	s := queuetest.Start(t)
+	q := queuetest.Open(t, s, "w1")
 	environ := map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)}
 	path := filepath.Join(t.TempDir(), "march.csv")
 	require.NoError(t, os.WriteFile(path, []byte("order_no,timeout,amount:number,note\nA-1,30,1.5,x\nA-2,30,900,\nA-3,30,7,z\nA-4,soon,7,z\n"), 0o600))

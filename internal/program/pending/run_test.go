@@ -9,16 +9,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
@@ -26,18 +24,11 @@ func TestMain(m *testing.M) { patient.Main(m) }
 // TestPending names the one order that is tried again and again, in 80 columns, whatever
 // the API answered.
 func TestPending(t *testing.T) {
-	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "w1", true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	s := queuetest.Start(t)
+	q := queuetest.Open(t, s, "w1")
 	run := func(args ...string) (int, string) {
 		var out, errOut bytes.Buffer
-		environ := map[string]string{"ORDERPOST_DATA_DIR": dir}
+		environ := map[string]string{"ORDERPOST_DATA_DIR": s.Dir}
 		code := program.Execute(t.Context(), NewCommand(environ, &out, &errOut), args, strings.NewReader(""), &out, &errOut)
 		return code, out.String() + errOut.String()
 	}
@@ -46,7 +37,7 @@ func TestPending(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Equal(t, "No order matches.\n", out)
 
-	_, err = q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "WAITS", ID: "w", Batch: "april", Lane: "bulk", Body: []byte(`{"order_no":"WAITS","timeout":30}`)})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "WAITS", ID: "w", Batch: "april", Lane: "bulk", Body: []byte(`{"order_no":"WAITS","timeout":30}`)})
 	require.NoError(t, err)
 	for batch, want := range map[string]string{"": "1 in the waiting room", "april": "1 in the waiting room", "march": "No order matches.\n"} {
 		code, out = run("--batch=" + batch)

@@ -14,28 +14,15 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // brokerOf runs a broker in a data folder, without a worker.
-func brokerOf(t *testing.T, dir string) *embedded.Server {
+func brokerOf(t *testing.T, dir string) *queuetest.Broker {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
-}
-
-func openAsWorker(t *testing.T, s *embedded.Server) *queue.Queue {
-	t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, "w1", true, fleet.Living
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
+	return queuetest.Start(t, func(c *embedded.Config) { c.Dir = dir })
 }
 
 func runWith(t *testing.T, environ map[string]string, change map[string]string, args string) (int, string) {
@@ -49,7 +36,7 @@ func runWith(t *testing.T, environ map[string]string, change map[string]string, 
 
 func TestAdopt(t *testing.T) {
 	environ := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir(), "USER": "anna", "ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_ACCOUNT_LABEL": "shop"}
-	q := openAsWorker(t, brokerOf(t, environ["ORDERPOST_DATA_DIR"]))
+	q := queuetest.Open(t, brokerOf(t, environ["ORDERPOST_DATA_DIR"]), "w1")
 	code, out := runWith(t, environ, nil, "adopt --yes")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "belong to no API yet")
@@ -101,7 +88,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.Equal(t, program.ExitUnreachable, code, out)
 	require.Contains(t, out, "no stream ORDERS at nats://127.0.0.1:")
 
-	q := openAsWorker(t, s)
+	q := queuetest.Open(t, s, "w1")
 	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
 	code, out = runWith(t, environ, nil, "repair --yes")
@@ -124,7 +111,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.Contains(t, out, "The broker delivers what is stored again, as soon as a worker has made its consumer; "+annaHere+" decided it.")
 	_, err = js.Consumer(t.Context(), "ORDERS", "workers")
 	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
-	q = openAsWorker(t, s) // makes it again
+	q = queuetest.Open(t, s, "w1") // makes it again
 	require.NoError(t, q.Pull(t.Context(), 1, time.Minute, func(ds []*settle.Delivery) {
 		for _, d := range ds {
 			require.Equal(t, "A-1", d.OrderNo())
@@ -137,7 +124,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.Contains(t, out, "The broker delivers what is stored again")
 	_, err = js.Consumer(t.Context(), "ORDERS", "workers")
 	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
-	openAsWorker(t, s)
+	queuetest.Open(t, s, "w1")
 
 	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
 	code, out = runWith(t, environ, nil, "fleet --json")

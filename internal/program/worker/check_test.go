@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/queuetest"
 	pool "orderpost/internal/worker"
 )
 
@@ -54,9 +55,7 @@ func TestCheckAnswerJudgesAsAWorkerDoes(t *testing.T) {
 
 // check --broker asks each server for its version, and fails for one that programs refuse.
 func TestCheckBrokerSaysTheVersions(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
+	s := queuetest.Start(t)
 	var urls []string
 	for _, version := range []string{"2.15.0", "2.12.10"} {
 		as, err := netcut.NewImpostor(strings.TrimPrefix(s.URL, "nats://"), version)

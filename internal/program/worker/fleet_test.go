@@ -15,7 +15,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/testing/queuetest"
 )
 
 // annaHere is how records and the journal name $USER anna on this machine.
@@ -26,18 +26,11 @@ var annaHere = func() string {
 
 // fleetProgram starts a broker, and returns its queue and what runs a command there.
 func fleetProgram(t *testing.T) (*queue.Queue, func(args ...string) (int, string)) {
-	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "w1"
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	s := queuetest.Start(t)
+	q := queuetest.Open(t, s, "w1")
 	return q, func(args ...string) (int, string) {
 		var out, errOut bytes.Buffer
-		code := Run(t.Context(), args, map[string]string{"ORDERPOST_DATA_DIR": dir, "USER": "anna"}, nil, &out, &errOut)
+		code := Run(t.Context(), args, map[string]string{"ORDERPOST_DATA_DIR": s.Dir, "USER": "anna"}, nil, &out, &errOut)
 		return code, out.String() + errOut.String()
 	}
 }
