@@ -2,9 +2,13 @@ package settle_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -198,4 +202,89 @@ func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
 	d.EnqueuedAt = d.EnqueuedAt.Add(-time.Hour)
 	require.NoError(t, q.Worker.Check(t.Context(), []*settle.Delivery{d}))
 	require.Equal(t, settle.WorkSubmit, d.Work)
+}
+
+// A producer publishes an intent with a time straight to the queue. It goes back until
+// its time, without doubt and without an attempt.
+func TestAnIntentInTheQueueWaitsForItsTime(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t), "w1")
+	at := time.Now().Add(4 * time.Second)
+	put := func(no, notBefore string) {
+		m := &settle.Message{Subject: "orders.new." + no, Data: body(no), Header: settle.Header{settle.HeaderNotBefore: {notBefore}, settle.HeaderIntentID: {no}}}
+		status, _, err := q.Store().PublishIntent(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, settle.Stored, status)
+	}
+	put("A-1", at.Format(time.RFC3339Nano))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkNotYet, d.Work)
+	require.NoError(t, q.Worker.HandBack(t.Context(), d, time.Until(at)))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	require.False(t, time.Now().Before(at))
+	require.False(t, d.History.Unsure)
+	require.Zero(t, d.Unexplained)
+	settleAs(t, q, d, report(order.Accepted, order.History{Attempts: 1}))
+	put("A-2", "2026-11-23T08:00:00")
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkInvalid, d.Work)
+	require.ErrorContains(t, d.Invalid, "header Order-Not-Before: \"2026-11-23T08:00:00\" has no zone")
+}
+
+// R7: after a reconnect, the request of an order's former owner may still be on its way. Only an
+// order that nobody was given before is posted at once. The others go back until then: in the slots
+// of a worker they would keep out what may be posted.
+func TestR7ARedeliveredOrderIsGivenBackAfterAReconnect(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"), intent("A-5", "i5"))
+	ds := pull(t, q, 5)
+	first, redelivered, lost, suspect, invalid := ds[0], again(t, ds[1], q), ds[2], again(t, again(t, ds[3], q), q), again(t, ds[4], q)
+	lost.CountLost = true // the broker was killed, and a mark says that somebody had it
+	invalid.Invalid = errors.New("not JSON")
+
+	clock := laterTime{settle.RealTime(), new(atomic.Int64)}
+	p := settle.New(settle.Config{Worker: "a", AttemptTimeout: time.Hour, Log: zerolog.Nop()}, q.Store(), clock)
+	needs := func(want settle.Work, ds ...*settle.Delivery) {
+		t.Helper()
+		require.NoError(t, p.Worker.Check(t.Context(), ds))
+		for _, d := range ds {
+			require.Equal(t, want, d.Work, d.OrderNo())
+		}
+	}
+	needs(settle.WorkSubmit, first, redelivered, lost)
+	needs(settle.WorkSuspect, suspect)
+	p.Worker.Reconnected()
+	needs(settle.WorkSubmit, first)
+	needs(settle.WorkInvalid, invalid)
+	needs(settle.WorkNotYet, redelivered, lost, suspect)
+	clock.ahead.Store(int64(time.Hour))
+	needs(settle.WorkSubmit, redelivered, lost)
+	needs(settle.WorkSuspect, suspect)
+
+	p.Worker.Reconnected()
+	needs(settle.WorkNotYet, redelivered, lost, suspect)
+	for _, d := range []*settle.Delivery{redelivered, lost, suspect} {
+		require.InDelta(t, time.Hour, d.ExportWait(), float64(time.Minute))
+		unexplained := d.History.Lost
+		settle.NewHandler(p.Worker, settle.HandlerOptions{}).Handle(t.Context(), t.Context(), d, nil) // returns at once, and posts nothing
+		require.Equal(t, unexplained, lookup(t, q, d.OrderNo()).Lost, "a note explains the delivery that went back")
+	}
+}
+
+// TestInvalidReasons: intents that break the same rule at the same path share a
+// reason.
+func TestInvalidReasons(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for i, c := range []struct{ body, want string }{
+		{`{"order_no":"N-0","timeout":"soon"}`, "invalid: wrong_type, timeout"},
+		{`{"order_no":"N-1","timeout":1,"items":[{"n":1},{"n":9007199254740993}]}`, "invalid: number_not_exact, items[].n"},
+		{`{"order_no":"N-2"}`, "invalid: missing_field, timeout"},
+		{`no JSON`, "invalid: invalid_json"},
+	} {
+		publish(t, q, settle.Intent{OrderNo: fmt.Sprintf("N-%d", i), Body: []byte(c.body)})
+		d := pull(t, q, 1)[0]
+		require.Equal(t, c.want, d.InvalidReason())
+		d.Release()
+	}
 }

@@ -227,27 +227,6 @@ func TestBrokerRestarts(t *testing.T) {
 	require.EqualValues(t, rows, stored, "each row once")
 }
 
-// TestFullQueue: the import waits for room, and says so.
-func TestFullQueue(t *testing.T) {
-	q := connect(t, startBroker(t), func(c *queue.Config) { c.MaxIntents = 700 })
-	d := openDesk(t, openStore(t, t.TempDir()), q)
-	d.fullWait = time.Millisecond
-	u := checked(t, d, "orders.csv", numbered(1, 1000))
-	require.NoError(t, d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true}))
-	require.Eventually(t, func() bool {
-		job := d.Job(u.ID)
-		require.NotNil(t, job)
-		hindrance := job.Progress().Hindrance
-		require.NotContains(t, hindrance, "command", "it goes on by itself")
-		return strings.Contains(hindrance, "no order was settled")
-	}, time.Minute, 5*time.Millisecond)
-	work(t, q, 600)
-	u = finished(t, d, u.ID)
-	require.Equal(t, Done, u.Import.State, u.Import.Error)
-	stored, _ := counted(t, q)
-	require.EqualValues(t, 1000, stored)
-}
-
 // TestCancel: a cancelled import stops at once, and nothing of it is posted.
 func TestCancel(t *testing.T) {
 	s := startBroker(t)

@@ -12,12 +12,14 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 	"orderpost/internal/sign"
+	"orderpost/internal/testing/queuetest"
 )
 
 // ledgers is a quiet installation in which each of three orders was withdrawn
@@ -25,20 +27,13 @@ import (
 // books that balance until a test plants a fault in them.
 func ledgers(t *testing.T) (*queue.Queue, *sandbox.Server, *intents, func(orderNo string)) {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "test"
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
+	q := queuetest.Open(t, queuetest.Start(t), "test")
 	in := newIntents()
 	for _, no := range []string{"A-1", "A-2", "A-3"} {
 		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
 		require.NoError(t, err)
 		in.confirm(order.OutcomeNone, no)
-		require.NoError(t, withdraw(t.Context(), q, no))
+		withdraw(t, q, no)
 	}
 	api, err := sandbox.New(sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, Logger: zerolog.Nop(),
 		Settings: sandbox.Settings{Duplicates: sandbox.CreateTwice}})
@@ -133,4 +128,17 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			require.Equal(t, [2]int{c.lost, c.doubled}, [2]int{s.Faults[0].Lost, s.Faults[0].Doubled}, "the fault that stood is named")
 		})
 	}
+}
+
+// withdraw cancels an order, and is the worker that settles it.
+func withdraw(t *testing.T, q *queue.Queue, no string) {
+	t.Helper()
+	_, err := books.CancelOrder(t.Context(), q, no, "test")
+	require.NoError(t, err)
+	view, err := fleet.New(q).Read(t.Context())
+	require.NoError(t, err)
+	q.Ledger.SetCancellations(view.Cancelled)
+	d := queuetest.Pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkCancelled, d.Work)
+	queuetest.Settle(t, q, d, order.Report{End: order.EndCancelled, Reason: "withdrawn by a person", History: d.History})
 }

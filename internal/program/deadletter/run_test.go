@@ -384,29 +384,6 @@ func (o *office) letter(no string) *settle.Letter {
 	return l
 }
 
-// TestExportRoundTrip: what CSV export writes, enqueue takes, and the order
-// sent again has the same body.
-func TestExportRoundTrip(t *testing.T) {
-	o := open(t)
-	o.settle(refused, "A-1", "A,2")
-	code, out, errOut := o.run("export", "--format", "csv")
-	require.Zero(t, code, errOut)
-	require.Equal(t, "order_no,timeout,text\nA-1,30,=1\n\"A,2\",30,=1\n", out)
-	before, err := o.q.Ledger.Lookup(t.Context(), "A,2")
-	require.NoError(t, err)
-
-	var got, bad bytes.Buffer
-	code = enqueue.Run(t.Context(), []string{"-", "--retry-failed", "--direct"}, o.environ, strings.NewReader(out), &got, &bad)
-	require.Zero(t, code, bad.String())
-	o.work(accepted, 2)
-	after, err := o.q.Ledger.Lookup(t.Context(), "A,2")
-	require.NoError(t, err)
-	require.Equal(t, "accepted", after.Record.Word)
-	require.Equal(t, before.Record.BodyHash, after.Record.BodyHash)
-	require.NotEmpty(t, after.Record.BodyHash)
-	o.balanced()
-}
-
 // awkward are orders that a careless export would change.
 var awkward = map[string]string{
 	"N-1": `{"order_no":"N-1","timeout":30,"lines":[{"sku":"00012","qty":2,"price":12.50,"tags":[]},{"sku":"","qty":0,"note":null}],"gift":true}`,
