@@ -6,72 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/orderpost"
-	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
-
-// TestWaitingOrders: shipped workers under the shipped permissions feed the queue
-// from the waiting room. An order with a time is not sent before it. The books
-// balance.
-func TestWaitingOrders(t *testing.T) {
-	t.Parallel()
-	s := startSecured(t)
-	settings, _ := api(t)
-	w := startWorker(t, s.as("worker", settings))
-	q := s.queue(t, "producer")
-	at := time.Now().Add(3 * time.Second)
-	var intents []settle.Intent
-	for i := range 200 {
-		in := settle.Intent{OrderNo: fmt.Sprint("W-", i), ID: fmt.Sprint("march:", i), Batch: "march", Lane: order.BulkLane}
-		in.Body = fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, in.OrderNo)
-		if i == 0 {
-			in.NotBefore = at
-		}
-		intents = append(intents, in)
-	}
-	for _, r := range q.PublishMany(t.Context(), intents) {
-		require.NoError(t, r.Err)
-		require.Equal(t, settle.Stored, r.Status)
-	}
-	record := func(no string) *order.Record {
-		entry, err := q.Ledger.Lookup(t.Context(), no)
-		require.NoError(t, err)
-		return entry.Record
-	}
-	require.Eventually(t, func() bool { return record("W-0").Outcome() == order.OutcomeAccepted }, 30*time.Second, 50*time.Millisecond)
-	require.False(t, record("W-0").FirstAttemptAt.Before(at), "sent before its time")
-	require.Eventually(t, func() bool {
-		_, n, err := q.Waiting.Now(t.Context())
-		return err == nil && n == 0
-	}, patience, 50*time.Millisecond)
-	operator := openAs(t, s, "operator")
-	drained(t, operator)
-	require.Equal(t, program.ExitDone, w.end())
-	a, err := books.Audit(t.Context(), operator)
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), "%+v", a)
-	require.EqualValues(t, 200, a.Intents)
-	require.EqualValues(t, 200, a.Outcomes["accepted"])
-}
-
-// openAs opens the streams without creating any.
-func openAs(t *testing.T, s *secured, role string) *queue.Queue {
-	t.Helper()
-	var cfg queue.Config
-	require.NoError(t, program.ReadEnv(&cfg, s.settings[role]))
-	cfg.Name, cfg.Missing = "test-"+role, queue.RefuseMissing
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
-}
 
 // TestImportsWait runs the commands around the waiting room, with bad input, beside a
 // worker that feeds.

@@ -50,30 +50,6 @@ func TestR7ASecondDeliveryEndsTheFirstClaim(t *testing.T) {
 	require.Empty(t, first.claims.bySeq)
 }
 
-// A suspended machine stops the monotonic clock. The wall clock shows the time.
-func TestR7EitherClockEndsAClaim(t *testing.T) {
-	since := time.Now()
-	wallOnly := since.Add(time.Hour).Round(0)
-	require.Equal(t, time.Hour, age(since, wallOnly))
-	require.Equal(t, time.Duration(0), age(since, since))
-	require.Equal(t, time.Hour, age(since, since.Add(time.Hour)))
-}
-
-func TestR7AnAnsweredRequestExtendsFromItsSending(t *testing.T) {
-	now := time.Now()
-	l := fakeLease(&now)
-	now = now.Add(3 * time.Second)
-	l.noteRequest(now)
-	sent := now
-	now = now.Add(2 * time.Second)
-	l.noteRequest(now)
-	now = now.Add(3 * time.Second)
-	l.confirm(1, now) // the first answer comes after the second request was sent
-	require.Equal(t, sent, l.since, "a slow broker is heard, and proves no more than it did")
-	now = sent.Add(9 * time.Second)
-	require.False(t, l.Valid())
-}
-
 // The process was frozen and finds the answer when it wakes. The server may
 // have delivered the message to another worker meanwhile and extended that
 // claim.
