@@ -171,7 +171,7 @@ func TestDashboardAsksForWhatExists(t *testing.T) {
 }
 
 // TestRunbook: each alert has its section, each section its alert, and all of
-// them say what one sees, what it means and what to type.
+// them say what it means and what to type.
 func TestRunbook(t *testing.T) {
 	text, err := os.ReadFile(runbookPath)
 	require.NoError(t, err)
@@ -185,9 +185,9 @@ func TestRunbook(t *testing.T) {
 		body, found := sections[a.Alert]
 		require.True(t, found, "the runbook has no section for %s", a.Alert)
 		require.Equal(t, "https://docs.example.com/orderpost/runbook.md#"+strings.ToLower(a.Alert), a.Annotations["runbook_url"])
-		for _, want := range []string{"**What you see:**", "**What it means:**", "```sh\n"} {
-			require.Contains(t, body, want, a.Alert)
-		}
+		meaning, _, found := strings.Cut(body, "\n```sh\n")
+		require.True(t, found, a.Alert)
+		require.NotEmpty(t, strings.TrimSpace(meaning), a.Alert)
 	}
 	require.Len(t, sections, len(alerts), "the runbook has a section without an alert")
 	s := workersSeries(t)
