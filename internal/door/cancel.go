@@ -32,7 +32,7 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 	about := journal.About{Kind: journal.Cancel, OrderNo: orderNo, Actor: journal.Actor{Name: by, Known: journal.ByProcess}, Details: map[string]string{"submission": o.ID}}
 	act, err := journal.New(d.q, "door", "").Begin(ctx, journal.Intention{About: about, Safer: journal.Always})
 	if err != nil {
-		return o, d.unread(err)
+		return o, d.readError(err)
 	}
 	var c books.Cancelled
 	err = d.q.Conn.UnlessRefused(ctx, func(ctx context.Context) (err error) {
@@ -47,7 +47,7 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 		err = ended
 	}
 	if err != nil {
-		return o, d.unread(err)
+		return o, d.readError(err)
 	}
 	return d.Outcome(ctx, orderNo, o.ID)
 }
@@ -58,7 +58,7 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 func (d *Door) alone(ctx context.Context, orderNo, id string) (only string, there bool, err error) {
 	stored, err := d.stored(ctx, orderNo)
 	if err != nil {
-		return id, false, d.unread(err)
+		return id, false, d.readError(err)
 	}
 	for _, other := range stored {
 		if id == "" {

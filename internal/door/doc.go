@@ -12,7 +12,7 @@
 //
 //	submit.go   from an order, or many, to their receipts
 //	publish.go  whether a submission was stored before; group commit, and answers that do not say "stored" (R6)
-//	gather.go   concurrent calls share one request
+//	batcher.go  concurrent calls share one request
 //
 // What became of it:
 //

@@ -20,11 +20,11 @@ type Door struct {
 	closed bool
 	work   sync.WaitGroup // the goroutines that Close waits for
 
-	checks  gather[*submission] // for submissions that may have been stored before
-	queued  line                // publishes into the queue
-	waiting line                // publishes into the waiting room
-	looks   gather[*look]
-	scans   gather[*scan]
+	checks  batcher[*submission] // for submissions that may have been stored before
+	queued  flusher              // publishes into the queue
+	waiting flusher              // publishes into the waiting room
+	looks   batcher[*look]
+	scans   batcher[*scan]
 	follow  follower
 
 	catchUps chan struct{} // one place for each feed that reads the stream
@@ -35,10 +35,10 @@ type Door struct {
 func New(q *queue.Queue, schema *orderschema.Schema) *Door {
 	d := &Door{q: q, schema: schema, catchUps: make(chan struct{}, catchUps)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
-	d.checks = newGather(d, batchOf, d.check)
-	d.queued, d.waiting = newLine(d), newLine(d)
-	d.looks = newGather(d, batchOf, d.lookUp)
-	d.scans = newGather(d, batchOf, d.scanRoom)
+	d.checks = newBatcher(d, batchOf, d.check)
+	d.queued, d.waiting = newFlusher(d), newFlusher(d)
+	d.looks = newBatcher(d, batchOf, d.lookUp)
+	d.scans = newBatcher(d, batchOf, d.scanRoom)
 	d.follow.init(d)
 	return d
 }

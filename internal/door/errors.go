@@ -95,8 +95,8 @@ func broken(bad *orderschema.Violation) error {
 	return &InvalidError{Where: bad.Path, Seen: bad.Says(), Do: "correct the order", Code: orderschema.Code}
 }
 
-// refusal converts an error of a publish that stored nothing.
-func refusal(err error) error {
+// publishError converts an error of a publish that stored nothing.
+func publishError(err error) error {
 	var own *InvalidError
 	switch {
 	case errors.Is(err, settle.ErrFull):
@@ -106,20 +106,20 @@ func refusal(err error) error {
 	case errors.Is(err, ErrPending), errors.Is(err, ErrIDUsed), errors.As(err, &own):
 		return err
 	default:
-		return unstored(err)
+		return unstoredError(err)
 	}
 }
 
-// unstored is ErrUnavailable, or ErrClosed, of a submission.
-func unstored(err error) error {
+// unstoredError is ErrUnavailable, or ErrClosed, of a submission.
+func unstoredError(err error) error {
 	if errors.Is(err, ErrClosed) {
 		return fmt.Errorf("%w, nothing was stored", ErrClosed)
 	}
 	return fmt.Errorf("%w, nothing was stored: %w", ErrUnavailable, err)
 }
 
-// unread converts an error of a read.
-func (d *Door) unread(err error) error {
+// readError converts an error of a read.
+func (d *Door) readError(err error) error {
 	if err == nil || d.ctx.Err() == nil && !d.q.Conn.OutOfReach(err) {
 		return err
 	}

@@ -59,7 +59,7 @@ func (f *feed) serve(ctx context.Context) error {
 		page, news, ok := f.d.follow.since(f.run, f.after)
 		err := f.passAll(page)
 		switch {
-		case err == nil && f.d.follow.anew(f.run):
+		case err == nil && f.d.follow.remade(f.run):
 			err = fmt.Errorf("%w: they were made anew", ErrPosition)
 		case err == nil && !ok:
 			err = f.catchUp(ctx)
@@ -81,7 +81,7 @@ func (f *feed) begin(ctx context.Context) error {
 	if err == nil && f.after > last {
 		return fmt.Errorf("%w: %d, they end at %d", ErrPosition, f.after, last)
 	}
-	return f.d.unread(err)
+	return f.d.readError(err)
 }
 
 // catchUps is how many feeds of a door read the stream at the same time. More would share what the
@@ -141,7 +141,7 @@ func (f *feed) passAll(page []*entry) error {
 func (f *feed) pass(e *entry) error {
 	f.after = e.msg.Seq
 	if r := e.read(); r.Record != nil && !queue.Kept(e.msg) {
-		for _, o := range all(r) {
+		for _, o := range outcomesIn(r) {
 			if !f.yield(o, nil) {
 				return errStopped
 			}
@@ -159,11 +159,11 @@ func (f *follower) since(r *run, seq uint64) (page []*entry, news <-chan struct{
 	return page, r.news, ok
 }
 
-// anew reports whether the results were made anew during a run.
-func (f *follower) anew(r *run) bool {
+// remade reports whether the results were made anew during a run.
+func (f *follower) remade(r *run) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return r.anew > 0
+	return r.remade > 0
 }
 
 // start returns the sequence after which the follower has every record.
@@ -177,5 +177,5 @@ func (f *follower) start(r *run) uint64 {
 // stored from now on. Errors: ErrUnavailable, ErrClosed, ctx's.
 func (d *Door) End(ctx context.Context) (uint64, error) {
 	last, err := books.LastResult(ctx, d.q)
-	return last, d.unread(err)
+	return last, d.readError(err)
 }

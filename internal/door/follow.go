@@ -29,7 +29,7 @@ type run struct {
 	ready  chan struct{} // closed once recent.last is known
 	recent recent
 	news   chan struct{} // closed when recent grows; then there is another one
-	anew   int           // how often the results were made anew meanwhile
+	remade int           // how often the results were made anew meanwhile
 }
 
 const (
@@ -116,13 +116,13 @@ func (f *follower) anchor(ctx context.Context, r *run) bool {
 	r.recent = recent{from: last, last: last}
 	select {
 	case <-r.ready: // everybody looks again
-		r.anew++
+		r.remade++
 		for _, ws := range f.waiters {
 			for _, w := range ws {
-				w.tell(nil)
+				w.notify(nil)
 			}
 		}
-		f.tell(r)
+		f.wakeFeeds(r)
 	default:
 		close(r.ready)
 	}
@@ -145,16 +145,16 @@ func (f *follower) take(r *run, page []*settle.Message) {
 	for i, m := range page {
 		entries[i] = &entry{msg: m}
 		for _, w := range f.waiters[results.Token(m)] {
-			w.tell(entries[i])
+			w.notify(entries[i])
 		}
 	}
 	f.active = time.Now()
 	r.recent.add(entries)
-	f.tell(r)
+	f.wakeFeeds(r)
 }
 
-// tell wakes the feeds. The caller holds mu.
-func (f *follower) tell(r *run) {
+// wakeFeeds wakes the feeds. The caller holds mu.
+func (f *follower) wakeFeeds(r *run) {
 	close(r.news)
 	r.news = make(chan struct{})
 }
@@ -183,8 +183,8 @@ type waiter struct {
 	news  chan *entry // the newest; nil = look again
 }
 
-// tell replaces what the waiter was told before.
-func (w *waiter) tell(e *entry) {
+// notify replaces the news that the waiter has not taken.
+func (w *waiter) notify(e *entry) {
 	select {
 	case <-w.news:
 	default:

@@ -35,10 +35,10 @@ type Outcome struct {
 // body.
 const conflictReason = "conflict: the order_no was accepted with another body"
 
-// of returns what a record says about a submission, by docs/producers.md ("Is it about my
+// outcomeIn returns what a record says about a submission, by docs/producers.md ("Is it about my
 // submission?"). "" means the last word on the order_no. ok is false if the record says
 // nothing about it.
-func of(e settle.Entry, id string) (o Outcome, ok bool) {
+func outcomeIn(e settle.Entry, id string) (o Outcome, ok bool) {
 	r := e.Record
 	if r == nil {
 		return o, false
@@ -60,20 +60,20 @@ func of(e settle.Entry, id string) (o Outcome, ok bool) {
 	return o, true
 }
 
-// all returns what a record says, for a reader of all records: first about the
+// outcomesIn returns what a record says, for a reader of all records: first about the
 // submissions that it lists as conflicts, last about its own. Only the last has the
 // record's position, so that a reader who stops in between gets all of them again.
-func all(e settle.Entry) (out []Outcome) {
+func outcomesIn(e settle.Entry) (out []Outcome) {
 	for _, c := range e.Record.Conflicts {
 		if c.IntentID == e.Record.IntentID {
 			continue
 		}
-		if o, _ := of(e, c.IntentID); !o.Pending {
+		if o, _ := outcomeIn(e, c.IntentID); !o.Pending {
 			o.Position--
 			out = append(out, o)
 		}
 	}
-	if o, _ := of(e, e.Record.IntentID); !o.Pending {
+	if o, _ := outcomeIn(e, e.Record.IntentID); !o.Pending {
 		out = append(out, o)
 	}
 	return out
@@ -124,7 +124,7 @@ func (d *Door) find(ctx context.Context, orderNo, id string) (o Outcome, found b
 	if p := st.Pending; p != nil && (id == "" || p.ID == id) {
 		return Outcome{OrderNo: orderNo, ID: p.ID, Pending: true, Created: "unknown", Batch: p.Batch, Source: p.Source, Record: st.Record, Position: st.Seq}, true, nil
 	}
-	if o, found = of(st.Entry, id); found {
+	if o, found = outcomeIn(st.Entry, id); found {
 		return o, true, nil
 	}
 	return Outcome{OrderNo: orderNo, ID: id, Created: "unknown", Record: st.Record, Position: st.Seq}, false, nil
@@ -149,7 +149,7 @@ func (d *Door) look(ctx context.Context, orderNo string) (books.OrderStatus, err
 	if l.err == nil && l.status.Unreadable != nil {
 		return l.status, l.status.Unreadable
 	}
-	return l.status, d.unread(l.err)
+	return l.status, d.readError(l.err)
 }
 
 // awaits waits for what another goroutine does.
@@ -187,7 +187,7 @@ type scan struct {
 	orderNo string
 	found   []Outcome
 	any     bool   // the waiting room is not empty
-	crowded uint64 // how many orders wait, if they are too many to read them
+	tooMany uint64 // how many orders wait, if they are too many to read them
 	err     error
 	done    chan struct{}
 }
@@ -198,18 +198,18 @@ func (d *Door) scan(ctx context.Context, orderNo string) (*scan, error) {
 	if err := d.awaits(ctx, s.done); err != nil {
 		return s, err
 	}
-	return s, d.unread(s.err)
+	return s, d.readError(s.err)
 }
 
-// find returns the waiting submission with an ID ("" = any), or nil. In a crowded room
+// find returns the waiting submission with an ID ("" = any), or nil. In a tooMany room
 // every order may wait.
 func (s *scan) find(id string) *Outcome {
 	if i := slices.IndexFunc(s.found, func(o Outcome) bool { return id == "" || o.ID == id }); i >= 0 {
 		return &s.found[i]
 	}
-	if s.crowded > 0 {
+	if s.tooMany > 0 {
 		return &Outcome{OrderNo: s.orderNo, ID: id, Pending: true, Created: "unknown",
-			Reason: fmt.Sprintf("no result yet; it may be among the %d orders that wait, which are too many to look for one", s.crowded)}
+			Reason: fmt.Sprintf("no result yet; it may be among the %d orders that wait, which are too many to look for one", s.tooMany)}
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (d *Door) scanRoom(batch []*scan) {
 	for _, s := range batch {
 		s.any = total > 0
 		if total > mostScanned {
-			s.crowded = total
+			s.tooMany = total
 		}
 		wanted[s.orderNo] = append(wanted[s.orderNo], s)
 	}
@@ -276,7 +276,7 @@ func (d *Door) next(ctx context.Context, w *waiter, o Outcome, id string) (Outco
 		return o, ErrClosed
 	case e := <-w.news:
 		if e != nil {
-			if now, ok := of(e.read(), id); ok {
+			if now, ok := outcomeIn(e.read(), id); ok {
 				return now, nil
 			}
 		}

@@ -13,20 +13,20 @@ import (
 	"orderpost/internal/settle"
 )
 
-// line publishes to one stream: one flush at a time, of what gathered meanwhile.
-type line struct {
-	gather[*submission]
+// flusher publishes to one stream: one flush at a time, of what gathered meanwhile.
+type flusher struct {
+	batcher[*submission]
 	publisher *queue.Publisher
 }
 
-func newLine(d *Door) line {
-	l := line{publisher: d.q.NewPublisher()}
-	l.gather = newGather(d, queue.MaxPublish, func(batch []*submission) { d.flush(l.publisher, batch) })
+func newFlusher(d *Door) flusher {
+	l := flusher{publisher: d.q.NewPublisher()}
+	l.batcher = newBatcher(d, queue.MaxPublish, func(batch []*submission) { d.flush(l.publisher, batch) })
 	return l
 }
 
-// line returns the line of a submission.
-func (d *Door) line(s *submission) *line {
+// flusherOf returns the flusher of a submission.
+func (d *Door) flusherOf(s *submission) *flusher {
 	if s.in.Waits() {
 		return &d.waiting
 	}
@@ -34,7 +34,7 @@ func (d *Door) line(s *submission) *line {
 }
 
 // flush publishes a batch and ends each submission that is stored. Every other answer is
-// pursued beside the line: it holds up nobody else.
+// resolved in a goroutine of its own: it holds up no other submission.
 func (d *Door) flush(p *queue.Publisher, batch []*submission) {
 	all := batch
 	batch = make([]*submission, 0, len(all))
@@ -54,7 +54,7 @@ func (d *Door) flush(p *queue.Publisher, batch []*submission) {
 			s.finish(Stored, nil)
 		} else {
 			s.note(a.Err)
-			d.run(func() { d.pursue(s, a) })
+			d.run(func() { d.resolve(s, a) })
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (s *submission) begin() bool {
 	if s.ctx.Err() == nil && (s.state.CompareAndSwap(unsent, sent) || s.state.Load() == sent) {
 		return true
 	}
-	s.rest()
+	s.endWait()
 	return false
 }
 
@@ -80,10 +80,10 @@ func (s *submission) note(err error) {
 	}
 }
 
-// pursue finds out what an answer means that does not say "stored" (R6), and publishes
+// resolve finds out what an answer means that does not say "stored" (R6), and publishes
 // again while the broker is waited for, or while a settled order takes the place. a is
 // zero for a submission that was not published yet.
-func (d *Door) pursue(s *submission, a settle.Published) {
+func (d *Door) resolve(s *submission, a settle.Published) {
 	status, err := d.judge(s, a)
 	switch {
 	case err == nil && status != 0:
@@ -175,11 +175,11 @@ func (d *Door) check(batch []*submission) {
 		s.checked = err == nil
 		switch {
 		case err != nil:
-			d.run(func() { d.pursue(s, settle.Published{Err: err}) })
+			d.run(func() { d.resolve(s, settle.Published{Err: err}) })
 		case stored[i] == nil && records[i] == nil && s.broken == nil:
-			d.line(s).add(s)
+			d.flusherOf(s).add(s)
 		default:
-			d.run(func() { d.pursue(s, settle.Published{}) })
+			d.run(func() { d.resolve(s, settle.Published{}) })
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (d *Door) start(s *submission) {
 // the publish.
 func (d *Door) proceed(s *submission) {
 	if s.made || s.checked {
-		d.line(s).add(s)
+		d.flusherOf(s).add(s)
 	} else {
 		d.checks.add(s)
 	}
@@ -128,7 +128,7 @@ func (d *Door) await(ctx context.Context, s *submission) (Receipt, error) {
 	}
 	receipt := Receipt{OrderNo: s.in.OrderNo, ID: s.in.ID}
 	if s.state.CompareAndSwap(unsent, left) {
-		return receipt, unstored(err)
+		return receipt, unstoredError(err)
 	}
 	return receipt, &UnconfirmedError{ID: s.in.ID, Err: err}
 }
@@ -139,12 +139,12 @@ func (s *submission) finish(status Status, err error) {
 		status = Stored // by the publish of which the confirmation is missing
 	}
 	s.receipt.Status, s.err = status, err
-	s.rest()
+	s.endWait()
 	close(s.done)
 }
 
-// rest ends the wait for the broker.
-func (s *submission) rest() {
+// endWait ends the wait for the broker.
+func (s *submission) endWait() {
 	if s.wait != nil {
 		s.wait.Done()
 	}
@@ -160,7 +160,7 @@ func (s *submission) fail(err error) {
 		s.finish(0, err)
 		return
 	}
-	s.finish(0, refusal(err))
+	s.finish(0, publishError(err))
 }
 
 // mostAhead is how many orders SubmitAll has under way.

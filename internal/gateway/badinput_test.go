@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -136,10 +135,11 @@ func TestABodyThatNobodyAskedFor(t *testing.T) {
 // once by one that waits for 100, or whose body has no end.
 func TestRefusalsAreHeard(t *testing.T) {
 	t.Parallel()
-	path := clientsFile(t, map[string][]Scope{"shop": {Submit}, "reader": {Read}, "slow": {Submit}})
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: slow", "- in_flight: 1\n  name: slow")), 0o600))
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit}, "reader": {Read}, "slow": {Submit}}, func(e *Entry) {
+		if e.Name == "slow" {
+			e.InFlight = 1
+		}
+	})
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients, o.bodyTimeout = path, 10*patience })
 	const lines = "application/x-ndjson"
 	under := r.dial().send("POST /v1/orders HTTP/1.1\nHost: localhost\nAuthorization: %s\nContent-Type: %s\nTransfer-Encoding: chunked\n\n%x\n%s\n\n",

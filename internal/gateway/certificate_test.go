@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,10 @@ func TestClientsWithCertificates(t *testing.T) {
 		t.Cleanup(transport.CloseIdleConnections)
 		r.client = &http.Client{Transport: transport}
 	}
+	plain, err := http.Get("http" + strings.TrimPrefix(r.URL(), "https") + "/livez") //nolint:noctx // the test's own door
+	require.NoError(t, err)
+	require.NoError(t, plain.Body.Close())
+	require.Equal(t, http.StatusBadRequest, plain.StatusCode, "a door with TLS takes plain requests")
 	shop := x509.Certificate{Subject: pkix.Name{CommonName: "shop", Organization: []string{"Example"}}}
 	uri, err := url.Parse("spiffe://example/till")
 	require.NoError(t, err)

@@ -121,10 +121,11 @@ func TestSettings(t *testing.T) {
 // TestAFloodOfOneClient is refused with 429, and takes nothing from another.
 func TestAFloodOfOneClient(t *testing.T) {
 	t.Parallel()
-	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read}, "rival": {Read}})
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: rival", "- rate: 5\n  waiting: 1\n  in_flight: 1\n  name: rival")), 0o600))
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read}, "rival": {Read}}, func(e *Entry) {
+		if e.Name == "rival" {
+			e.Rate, e.Waiting, e.InFlight = 5, 1, 1
+		}
+	})
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
 	as := func(name, path string) answer { return r.do("GET", path, "", "Authorization", bearer(name)) }
 	require.Eventually(t, func() bool {
@@ -133,25 +134,19 @@ func TestAFloodOfOneClient(t *testing.T) {
 	}, patience, time.Microsecond)
 	require.Equal(t, http.StatusNotFound, as("shop", "/v1/orders?order_no=A").status)
 
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	ended := make(chan struct{}, 1)
+	wait := func() {
 		_, _ = r.try("GET", "/v1/outcomes?wait=1m", nil, "Authorization", bearer("rival"))
-	}()
-	waits := func() bool { return r.open("outcomes") == 1 }
+		ended <- struct{}{}
+	}
+	go wait()
 	require.Eventually(t, func() bool {
-		if !waits() {
-			select {
-			case <-ended: // the rate was still used up
-				ended = make(chan struct{})
-				go func(ended chan struct{}) {
-					defer close(ended)
-					_, _ = r.try("GET", "/v1/outcomes?wait=1m", nil, "Authorization", bearer("rival"))
-				}(ended)
-			default:
-			}
+		select {
+		case <-ended: // the rate was still used up
+			go wait()
+		default:
 		}
-		return waits()
+		return r.open("outcomes") == 1
 	}, patience, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
 		a := as("rival", "/v1/outcomes?wait=1m")

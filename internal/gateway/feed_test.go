@@ -154,40 +154,6 @@ func TestBeats(t *testing.T) {
 	require.Equal(t, []string{"id: 1", "event: position", `data: {"next":1}`, ""}, told)
 }
 
-// TestAFeedEndsWithItsToken: a token that is taken out of the file of clients sees no outcome
-// more, on a feed that it opened before. Another token of the client changes nothing.
-func TestAFeedEndsWithItsToken(t *testing.T) {
-	t.Parallel()
-	path := clientsFile(t, map[string][]Scope{"shop": {ReadAll}, "desk": {Submit, ReadAll}})
-	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
-	follow := func(name string) *bufio.Scanner {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", r.URL()+"/v1/outcomes", nil)
-		require.NoError(t, err)
-		req.Header.Set("Accept", mediaEvents)
-		req.Header.Set("Authorization", bearer(name))
-		resp, err := r.client.Do(req)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = resp.Body.Close() })
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		return bufio.NewScanner(resp.Body)
-	}
-	shop, desk := follow("shop"), follow("desk")
-	writeClients(t, path, map[string][]Scope{"desk": {Submit, ReadAll}})
-	require.Eventually(t, func() bool {
-		return r.do("GET", "/v1/outcomes", "", "Authorization", bearer("shop")).status == http.StatusUnauthorized
-	}, patience, 20*time.Millisecond)
-	a := r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("desk"))
-	require.Equal(t, http.StatusCreated, a.status, a.text)
-	r.settle(1)
-	for desk.Scan() && !strings.HasPrefix(desk.Text(), "data: ") {
-	}
-	require.Contains(t, desk.Text(), `"order_no":"A"`)
-	for shop.Scan() {
-		require.NotContains(t, shop.Text(), "order_no")
-	}
-	require.NoError(t, shop.Err(), "the feed ended")
-}
-
 // TestOutcomesOfOthersArePassedOver to the end of what there is, however long that takes: an
 // answer that ends before it looks like the end. Those that come later end no wait.
 func TestOutcomesOfOthersArePassedOver(t *testing.T) {

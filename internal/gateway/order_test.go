@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path"
 	"strings"
 	"testing"
@@ -307,10 +306,7 @@ func TestParametersThatCannotBeRead(t *testing.T) {
 // TestAnOrderAmongTooManyThatWait is not said to be unknown: nobody looked for it.
 func TestAnOrderAmongTooManyThatWait(t *testing.T) {
 	t.Parallel()
-	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read, Cancel}, "desk": {Submit, ReadAll}})
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: desk", "- rate: 1000000\n  name: desk")), 0o600))
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read, Cancel}, "desk": {Submit, ReadAll}}, func(e *Entry) { e.Rate = 1_000_000 })
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
 	var lines strings.Builder
 	for i := range 10_001 {

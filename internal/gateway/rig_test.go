@@ -157,21 +157,24 @@ func (r *rig) stored() int {
 }
 
 // clientsFile writes a file of clients with these scopes, by name. Their tokens are
-// "token-" and the name.
-func clientsFile(t testing.TB, clients map[string][]Scope) string {
+// "token-" and the name. change changes each entry.
+func clientsFile(t testing.TB, clients map[string][]Scope, change ...func(*Entry)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clients.yaml")
-	writeClients(t, path, clients)
+	writeClients(t, path, clients, change...)
 	return path
 }
 
-func writeClients(t testing.TB, path string, clients map[string][]Scope) {
+func writeClients(t testing.TB, path string, clients map[string][]Scope, change ...func(*Entry)) {
 	t.Helper()
 	text := "clients:\n"
 	for name, scopes := range clients {
 		e, _, err := NewEntry(name, scopes)
 		require.NoError(t, err)
 		e.Tokens = []string{fmt.Sprintf("sha256-%x", hashed("token-"+name))}
+		for _, c := range change {
+			c(&e)
+		}
 		lines, err := e.YAML()
 		require.NoError(t, err)
 		text += lines

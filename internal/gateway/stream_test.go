@@ -2,16 +2,11 @@ package gateway
 
 import (
 	"bufio"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -227,45 +222,15 @@ func TestABrokerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestTLS: the door ends it by itself, and takes no plain requests then.
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	other := httptest.NewTLSServer(http.NotFoundHandler()) // has a certificate for 127.0.0.1
-	defer other.Close()
-	pair := other.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
-	}
-	r := newRig(t, func(o *Options, _ *queue.Config) {
-		o.Clients = clientsFile(t, map[string][]Scope{"shop": {Submit}})
-		o.TLSCert, o.TLSKey = write("cert", "CERTIFICATE", pair.Certificate[0]), write("key", "PRIVATE KEY", key)
-	})
-	require.True(t, strings.HasPrefix(r.URL(), "https://"))
-	r.client = other.Client()
-	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("shop")).status)
-	plain, err := http.Get("http" + strings.TrimPrefix(r.URL(), "https") + "/livez") //nolint:noctx // the test's own door
-	require.NoError(t, err)
-	require.NoError(t, plain.Body.Close())
-	require.Equal(t, http.StatusBadRequest, plain.StatusCode)
-}
-
 // TestEmptyLinesTakeFromTheRate: a flood of them would take the door's time from other clients.
 func TestEmptyLinesTakeFromTheRate(t *testing.T) {
 	t.Parallel()
-	path := clientsFile(t, map[string][]Scope{"shop": {Submit}})
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: shop", "- rate: 1\n  name: shop")), 0o600))
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit}}, func(e *Entry) { e.Rate = 1 })
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
 	pace := r.clients.find(strings.TrimPrefix(bearer("shop"), "Bearer ")).limits.pace
 	require.Greater(t, pace.Tokens(), 5.0)
 	c := r.dial().send("POST /v1/orders HTTP/1.1\nHost: localhost\nAuthorization: %s\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\n\n", bearer("shop"))
-	_, err = io.WriteString(c, "40\r\n"+strings.Repeat("\n", 0x40)+"\r\n")
+	_, err := io.WriteString(c, "40\r\n"+strings.Repeat("\n", 0x40)+"\r\n")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return pace.Tokens() < 1 }, patience, time.Millisecond)
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// gather lets concurrent calls share one request: while one is under way, what comes in
+// batcher lets concurrent calls share one request: while one is under way, what comes in
 // gathers, and is the next one. A call that comes alone goes at once. Without calls no
 // goroutine runs.
-type gather[T any] struct {
+type batcher[T any] struct {
 	d    *Door
 	most int       // calls in one request
 	do   func([]T) // makes the request, and answers each call
@@ -20,43 +20,43 @@ type gather[T any] struct {
 	full chan struct{} // closed when they are there
 }
 
-func newGather[T any](d *Door, most int, do func([]T)) gather[T] {
-	return gather[T]{d: d, most: most, do: do, mu: new(sync.Mutex)}
+func newBatcher[T any](d *Door, most int, do func([]T)) batcher[T] {
+	return batcher[T]{d: d, most: most, do: do, mu: new(sync.Mutex)}
 }
 
 // add hands in a call. do gets it later, in another goroutine.
-func (g *gather[T]) add(call T) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.next = append(g.next, call)
-	if g.want > 0 && len(g.next) >= g.want {
-		g.want = 0
-		close(g.full)
+func (b *batcher[T]) add(call T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next = append(b.next, call)
+	if b.want > 0 && len(b.next) >= b.want {
+		b.want = 0
+		close(b.full)
 	}
-	if !g.busy {
-		g.busy = true
-		g.d.run(g.serve)
+	if !b.busy {
+		b.busy = true
+		b.d.run(b.serve)
 	}
 }
 
-func (g *gather[T]) serve() {
-	for batch := g.take(); len(batch) > 0; batch = g.take() {
+func (b *batcher[T]) serve() {
+	for batch := b.take(); len(batch) > 0; batch = b.take() {
 		began := time.Now()
-		g.do(batch)
-		g.linger(len(batch), time.Since(began))
+		b.do(batch)
+		b.linger(len(batch), time.Since(began))
 	}
 }
 
 // take returns the next calls. Without any, the next add starts serve again.
-func (g *gather[T]) take() (batch []T) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := min(len(g.next), g.most)
-	batch = g.next[:n:n]
-	if g.next = g.next[n:]; len(g.next) == 0 {
-		g.next = nil
+func (b *batcher[T]) take() (batch []T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.next), b.most)
+	batch = b.next[:n:n]
+	if b.next = b.next[n:]; len(b.next) == 0 {
+		b.next = nil
 	}
-	g.busy = n > 0
+	b.busy = n > 0
 	return batch
 }
 
@@ -70,25 +70,25 @@ const (
 // linger waits a moment for the callers that a slow request has just answered: they come
 // back with the next call at once. Otherwise two halves of them would take turns, and
 // twice as many requests. A caller that is alone is not waited for.
-func (g *gather[T]) linger(answered int, took time.Duration) {
+func (b *batcher[T]) linger(answered int, took time.Duration) {
 	if answered < 2 || took < slowRequest {
 		return
 	}
-	g.mu.Lock()
+	b.mu.Lock()
 	full := make(chan struct{})
-	g.want, g.full = min(len(g.next)+answered, g.most), full
-	there := len(g.next) >= g.want
-	g.mu.Unlock()
+	b.want, b.full = min(len(b.next)+answered, b.most), full
+	there := len(b.next) >= b.want
+	b.mu.Unlock()
 	timer := time.NewTimer(took / lingerPart)
 	defer timer.Stop()
 	if !there {
 		select {
 		case <-full:
 		case <-timer.C:
-		case <-g.d.ctx.Done():
+		case <-b.d.ctx.Done():
 		}
 	}
-	g.mu.Lock()
-	g.want = 0
-	g.mu.Unlock()
+	b.mu.Lock()
+	b.want = 0
+	b.mu.Unlock()
 }

@@ -17,7 +17,7 @@ func TestCallersComeBackTogether(t *testing.T) {
 		d := &Door{ctx: t.Context()}
 		type call struct{ done chan struct{} }
 		var sizes []int
-		g := newGather(d, 100, func(batch []call) {
+		g := newBatcher(d, 100, func(batch []call) {
 			sizes = append(sizes, len(batch))
 			time.Sleep(10 * time.Millisecond)
 			for _, c := range batch {
