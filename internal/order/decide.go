@@ -10,8 +10,8 @@ type Action uint8
 
 // The actions of a settlement.
 const (
-	// ActSettle: write the outcome, then the dead letter if the outcome needs one,
-	// then acknowledge the message.
+	// ActSettle: store the dead letter if the outcome needs one, write the outcome,
+	// then acknowledge the message (R4).
 	ActSettle Action = iota + 1
 	// ActDelay: write a note, then return the message with a delay.
 	ActDelay

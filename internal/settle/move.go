@@ -96,7 +96,7 @@ type Mover struct {
 // Each intent keeps its own ID, so a move that was cut off anywhere, or that two
 // feeders make at once, stores it once. Move removes an intent from the waiting
 // room only when the intents stream has it, or its record names it. It withdraws what a
-// person cancelled instead (cancel.go). End ctx when another feeder may take over.
+// person cancelled instead (cancel.go). A worker judges the deadline. End ctx when another feeder may take over.
 func (mv *Mover) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Move, err error) {
 	connection := mv.ledger.link()
 	groups := make([]waitingGroup, len(waiting))
