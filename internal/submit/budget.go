@@ -114,7 +114,7 @@ func (t *submission) wait(ctx context.Context, d time.Duration) order.End {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
-		withdrawn, news := t.cancelled()
+		withdrawn, wake := t.cancelled()
 		if withdrawn {
 			return order.EndCancelled
 		}
@@ -125,7 +125,7 @@ func (t *submission) wait(ctx context.Context, d time.Duration) order.End {
 			return t.interrupted(ctx, context.Cause(ctx))
 		case <-t.gate.Draining():
 			return t.interrupted(ctx, gate.ErrDraining)
-		case <-news:
+		case <-wake:
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (t *submission) attempt(ctx context.Context) order.End {
 	p, err := t.enter(ctx)
 	waited := time.Since(began)
 	t.waitedAtGate(waited)
-	if errors.Is(err, gate.ErrNews) {
+	if errors.Is(err, gate.ErrWoken) {
 		return order.EndCancelled
 	}
 	if err != nil {
@@ -86,16 +86,16 @@ func (t *submission) attempt(ctx context.Context) order.End {
 	return t.exchange(ctx, p, waited)
 }
 
-// enter waits at the gate. It returns gate.ErrNews if a person withdraws the order
+// enter waits at the gate. It returns gate.ErrWoken if a person withdraws the order
 // meanwhile.
 func (t *submission) enter(ctx context.Context) (*gate.Permit, error) {
 	for {
-		withdrawn, news := t.cancelled()
+		withdrawn, wake := t.cancelled()
 		if withdrawn {
-			return nil, gate.ErrNews
+			return nil, gate.ErrWoken
 		}
-		p, err := t.gate.Enter(ctx, t.faults.suspected(t.Order.OrderNo()), news)
-		if !errors.Is(err, gate.ErrNews) {
+		p, err := t.gate.Enter(ctx, t.faults.suspected(t.Order.OrderNo()), wake)
+		if !errors.Is(err, gate.ErrWoken) {
 			return p, err
 		}
 	}

@@ -40,17 +40,6 @@ func TestWhatABodySaysAboutTheOrder(t *testing.T) {
 	}
 }
 
-func TestTheMemberThatSpeaksAgainst(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"a":1,"code":7}`:                            "body.code",
-		`{"a":[{"b":1},{"x y":{"success":false}}]}`:   `body.a[1]["x y"].success`,
-		`{"deep":{"errors":["x"]},"code":0}`:          "body.deep.errors",
-		`{"errors":[],"error":null,"data":{"n":[0]}}`: "",
-	} {
-		require.Equal(t, want, examine([]byte(body), "n").contradiction, body)
-	}
-}
-
 // If the scanner finds no contradiction, a reader of the whole document finds
 // none either.
 func FuzzFindings(f *testing.F) {

@@ -84,8 +84,8 @@ var (
 	errClosed = errors.New("the submitter is closed")
 	// ErrDraining is returned after Drain.
 	ErrDraining = errors.New("the worker is stopping")
-	// ErrNews is returned when the channel that an order waits with was closed.
-	ErrNews = errors.New("there is news about an order that waited at the gate")
+	// ErrWoken is returned when the channel that an order waits with was closed.
+	ErrWoken = errors.New("an order that waited at the gate was woken")
 )
 
 // New returns an open gate with the ramp at one.
@@ -201,11 +201,11 @@ func (g *Gate) notify() {
 // Enter waits for a permit. At a gate that stays closed it gives up after
 // Config.Patience. For the ramp and the rate limit it waits as long as it takes.
 // suspect says that an earlier attempt of this order was denied. An order that waits
-// leaves with ErrNews when news is closed, which may be nil.
-func (g *Gate) Enter(ctx context.Context, suspect bool, news <-chan struct{}) (*Permit, error) {
+// leaves with ErrWoken when wake is closed, which may be nil.
+func (g *Gate) Enter(ctx context.Context, suspect bool, wake <-chan struct{}) (*Permit, error) {
 	var total time.Duration
 	for {
-		p, err := g.waitForPermit(ctx, suspect, news)
+		p, err := g.waitForPermit(ctx, suspect, wake)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +222,7 @@ func (g *Gate) Enter(ctx context.Context, suspect bool, news <-chan struct{}) (*
 	}
 }
 
-func (g *Gate) waitForPermit(ctx context.Context, suspect bool, news <-chan struct{}) (*Permit, error) {
+func (g *Gate) waitForPermit(ctx context.Context, suspect bool, wake <-chan struct{}) (*Permit, error) {
 	w := &waiter{ready: make(chan *Permit, 1), suspect: suspect}
 	g.mu.Lock()
 	if g.closed {
@@ -252,9 +252,9 @@ func (g *Gate) waitForPermit(ctx context.Context, suspect bool, news <-chan stru
 		case <-g.draining:
 			g.withdraw(e, w)
 			return nil, ErrDraining
-		case <-news:
+		case <-wake:
 			g.withdraw(e, w)
-			return nil, ErrNews
+			return nil, ErrWoken
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)
