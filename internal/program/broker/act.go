@@ -67,6 +67,18 @@ func (p *Person) Actor() journal.Actor {
 // Settle returns the person as records name them.
 func (p *Person) Settle() settle.Person { return settle.Person{Name: p.Actor().Name, Note: p.Note} }
 
+// Acting is a person who acts by a command.
+type Acting struct {
+	Person
+	command string
+	stderr  io.Writer
+}
+
+// On returns the person once the flags of a command were read.
+func (p *Person) On(cmd *cobra.Command) Acting {
+	return Acting{*p, cmd.CommandPath(), cmd.ErrOrStderr()}
+}
+
 // Act journals what a command does: the intention before do, and do's result
 // after it. about has all but the actor and the note. It is an error with
 // nothing done if the intention cannot be written, unless safer says that the
@@ -74,10 +86,9 @@ func (p *Person) Settle() settle.Person { return settle.Person{Name: p.Actor().N
 // then what was asked for is stored. do counts what became of the orders
 // and may complete about.Details. A result that cannot be written is told to
 // stderr.
-func (p *Person) Act(cmd *cobra.Command, q *queue.Queue, about journal.About, safer func(context.Context) bool, do func(context.Context) (map[string]int, error)) error {
-	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
-	about.Actor, about.Note = p.Actor(), cmp.Or(about.Note, p.Note)
-	act, err := approvals.Begin(ctx, q, journal.New(q, cmd.CommandPath(), program.Version()), journal.Intention{About: about, Safer: safer})
+func (a Acting) Act(ctx context.Context, q *queue.Queue, about journal.About, safer func(context.Context) bool, do func(context.Context) (map[string]int, error)) error {
+	about.Actor, about.Note = a.Actor(), cmp.Or(about.Note, a.Note)
+	act, err := approvals.Begin(ctx, q, journal.New(q, a.command, program.Version()), journal.Intention{About: about, Safer: safer})
 	if asked, ok := errors.AsType[*approvals.Asked](err); ok {
 		return &program.ExitError{Code: program.ExitPartial, Err: asked}
 	}
@@ -85,13 +96,13 @@ func (p *Person) Act(cmd *cobra.Command, q *queue.Queue, about journal.About, sa
 		return err
 	}
 	if missing := act.Unannounced(); missing != nil {
-		warn(stderr, "WARNING: this %s is NOT in the journal. It goes on, because it makes things safer. Note down who did it, and why: %v", about.Kind, missing)
+		warn(a.stderr, "WARNING: this %s is NOT in the journal. It goes on, because it makes things safer. Note down who did it, and why: %v", about.Kind, missing)
 	}
 	counts, err := do(ctx)
 	if endErr := act.End(ctx, result(ctx, counts, err)); endErr != nil {
-		warn(stderr, "WARNING: %v", endErr)
+		warn(a.stderr, "WARNING: %v", endErr)
 	} else if act.Unannounced() != nil {
-		warn(stderr, "The journal could be written meanwhile: it has the result of this %s.", about.Kind)
+		warn(a.stderr, "The journal could be written meanwhile: it has the result of this %s.", about.Kind)
 	}
 	return err
 }

@@ -85,7 +85,7 @@ func (c *dropCommand) run(cmd *cobra.Command) error {
 		return nil
 	}
 	about := c.journaled(journal.About{Kind: journal.Drop, Expected: map[string]int{"matching": counts.total}}, last)
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		return c.drop(ctx, q, last)
 	})
 }

@@ -120,7 +120,7 @@ func (c *replayCommand) run(cmd *cobra.Command) error {
 		return c.report(deed, tally, err)
 	}
 	about := c.journaled(journal.About{Kind: journal.Replay, Details: c.details()}, last)
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		tally, err := letters.Run(ctx, q, group, deed, how)
 		if tally.Fates[letters.Fate(settle.Replayed.String())] > 0 {
 			c.nothingSent = fleet.New(q).NothingSent(ctx)

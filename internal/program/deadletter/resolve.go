@@ -89,7 +89,7 @@ func (c *resolveCommand) run(cmd *cobra.Command, args []string) error {
 	if c.seen != "" {
 		about.Details["seen"] = c.seen
 	}
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := c.resolve(ctx, q, orderNo, as); err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func (c *resolveCommand) group(cmd *cobra.Command, q *queue.Queue, as order.Outc
 		}
 	}
 	about := c.journaled(journal.About{Kind: journal.Resolve, Details: map[string]string{"as": as.String()}, Expected: expected.Counts()}, last)
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		tally, err := letters.Run(ctx, q, group, deed, letters.Options{})
 		return tally.Counts(), c.reportGroup(deed, tally, as, false, err)
 	})

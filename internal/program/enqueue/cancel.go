@@ -54,7 +54,7 @@ func (b *batchCommands) withdraw(cmd *cobra.Command, q *queue.Queue, name string
 		c, err := would(cmd.Context(), q, name)
 		return b.cancelled(name, c, err)
 	}
-	return b.person.Act(cmd, q, about, journal.Always, func(ctx context.Context) (map[string]int, error) {
+	return b.person.On(cmd).Act(cmd.Context(), q, about, journal.Always, func(ctx context.Context) (map[string]int, error) {
 		cancel := books.CancelOrder
 		if batch {
 			cancel = books.CancelBatch

@@ -26,7 +26,7 @@ import (
 // job is one run of the program on a list of files.
 type job struct {
 	o              *importOptions
-	cmd            *cobra.Command
+	by             broker.Acting
 	options        importer.Options
 	stdout, stderr io.Writer
 	environ        map[string]string
@@ -52,7 +52,7 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	if isStdout(o.results) {
 		stdout = stderr // what is said about the rows must not stand among them
 	}
-	j := &job{o: o, cmd: cmd, results: rows, options: options, stdout: stdout, stderr: stderr, environ: environ,
+	j := &job{o: o, by: o.person.On(cmd), results: rows, options: options, stdout: stdout, stderr: stderr, environ: environ,
 		line:   newStatusLine(stderr),
 		source: source{stdin: stdin, dir: tempDir(environ, cfg.DataDir), max: o.maxStdin << 20}}
 	if !o.quiet {
@@ -118,7 +118,7 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 	}
 	options := j.options
 	options.Temp = j.source.dir
-	options.Path, options.File, options.By = path, name, j.o.person.Actor().Name
+	options.Path, options.File, options.By = path, name, j.by.Actor().Name
 	if name == "-" {
 		options.File = "stdin"
 	}
@@ -187,7 +187,7 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 	var done *importer.Result
 	about := journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": f.summary.Rows, "invalid": f.summary.Invalid},
 		Details: map[string]string{"file": f.Name(), "content": f.Content}}
-	err := j.o.person.Act(j.cmd, q, about, nil, func(ctx context.Context) (counts map[string]int, err error) {
+	err := j.by.Act(ctx, q, about, nil, func(ctx context.Context) (counts map[string]int, err error) {
 		done, err = j.publish(ctx, q, f)
 		counts = make(map[string]int)
 		for fate, n := range done.Fates {

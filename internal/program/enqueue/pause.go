@@ -54,7 +54,7 @@ func (b *batchCommands) holding(cmd *cobra.Command, kind journal.Kind, safer fun
 			if is, err := isImport(cmd.Context(), q, args[0]); err != nil || !is {
 				return cmp.Or(err, unknownImport(args[0]))
 			}
-			return b.person.Act(cmd, q, journal.About{Kind: kind, Batch: args[0]}, safer, func(context.Context) (map[string]int, error) {
+			return b.person.On(cmd).Act(cmd.Context(), q, journal.About{Kind: kind, Batch: args[0]}, safer, func(context.Context) (map[string]int, error) {
 				return nil, do(cmd, q, args[0])
 			})
 		})

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
@@ -31,7 +29,7 @@ type Taken struct {
 	At      time.Time
 	Environ map[string]string
 	Traces  *tracing.Tracing
-	By      broker.Person
+	By      broker.Acting
 	// Beside takes a file about the bad rows, by the ending of its name.
 	Beside func(ending string, fill func(io.Writer) error) error
 	// Rows is called after each chunk of rows that was stored. It may be nil.
@@ -53,18 +51,17 @@ func (r *Refused) Unwrap() error { return r.err }
 // Import checks and stores a file as enqueue does. It returns the name of the import and what
 // enqueue says about it. Error: *Refused. After any other error the same import goes on
 // behind the last confirmed row.
-func (x *FolderFlags) Import(cmd *cobra.Command, q *queue.Queue, t Taken) (batch, says string, err error) {
+func (x *FolderFlags) Import(ctx context.Context, q *queue.Queue, t Taken) (batch, says string, err error) {
 	o := x.o
-	o.now, o.source, o.person = t.At, t.Name, t.By
+	o.now, o.source = t.At, t.Name
 	cfg, options, err := o.common(t.Environ)
 	if err != nil {
 		return "", "", err
 	}
 	options.Progress, options.Trace = t.Rows, t.Traces.Producer()
 	var out bytes.Buffer
-	j := &job{o: &o, cmd: cmd, options: options, stdout: &out, stderr: &out, environ: t.Environ, line: newStatusLine(io.Discard),
+	j := &job{o: &o, by: t.By, options: options, stdout: &out, stderr: &out, environ: t.Environ, line: newStatusLine(io.Discard),
 		source: source{dir: tempDir(t.Environ, cfg.DataDir), taken: &t}}
-	ctx := cmd.Context()
 	f, err := j.check(ctx, t.Name)
 	if err != nil {
 		return "", "", j.refused(ctx, err)

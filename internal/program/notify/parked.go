@@ -136,7 +136,7 @@ func newRetryCommand(s *surroundings) *cobra.Command {
 		default:
 			about.Details = map[string]string{"orders": strings.Join(args, " ")}
 		}
-		return person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		return person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 			n, gone, err := retry(ctx, q, args, all)
 			if err == nil && inJSON {
 				err = program.PrintJSON(s.stdout, map[string]int{"tried_again": n, "not_found": gone})

@@ -85,7 +85,7 @@ func (u *unit) store(ctx context.Context, j *folder.Job) error {
 	defer func() { _ = t.Content.Close() }()
 	var batch, says string
 	err = u.f.Step("import", func() error {
-		batch, says, err = flags.Import(u.cmd, u.q, t)
+		batch, says, err = flags.Import(ctx, u.q, t)
 		return err
 	})
 	if refused, ok := errors.AsType[*enqueue.Refused](err); ok {
@@ -109,7 +109,7 @@ func (u *unit) copyOf(j *folder.Job) (enqueue.Taken, error) {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	t := enqueue.Taken{Content: content, Name: u.called(j.Name), Path: path, At: j.TakenAt, Environ: u.environ, Traces: u.traces, By: u.person, Beside: j.Beside}
+	t := enqueue.Taken{Content: content, Name: u.called(j.Name), Path: path, At: j.TakenAt, Environ: u.environ, Traces: u.traces, By: u.by, Beside: j.Beside}
 	before := 0
 	t.Rows = func(done int) {
 		u.stored.Add(int64(done - before))

@@ -86,7 +86,7 @@ func newCommand(environ map[string]string, stderr io.Writer, o options) *cobra.C
 			if err := when.Validate(); err != nil {
 				return &program.ExitError{Code: program.ExitUsage, Err: err}
 			}
-			return serve(cmd, &watcher{options: o, cmd: cmd, dir: filepath.Clean(args[0]), environ: environ, when: when, person: person}, stderr)
+			return serve(cmd, &watcher{options: o, dir: filepath.Clean(args[0]), environ: environ, when: when, by: person.On(cmd)}, stderr)
 		},
 	}
 	cmd.Flags().SortFlags = false

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/cobra"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/folder"
@@ -27,14 +26,13 @@ import (
 // that a file is complete.
 type watcher struct {
 	options
-	cmd     *cobra.Command
 	q       *queue.Queue
 	dir     string
 	door    fleet.Door // what stays the same of it
 	environ map[string]string
 	traces  *tracing.Tracing
 	when    enqueue.Completeness
-	person  broker.Person
+	by      broker.Acting
 	log     zerolog.Logger
 
 	stored atomic.Int64 // rows of files

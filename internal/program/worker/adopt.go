@@ -86,7 +86,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	by, about := c.person.Actor().Name, journal.About{Kind: journal.Adopt,
 		Details:  map[string]string{"from": have.String(), "to": want.String()},
 		Expected: map[string]int{"pending": int(counts.Pending), "waiting": int(counts.Waiting), "results": int(counts.Results), "dead_letters": int(counts.Letters)}} //nolint:gosec // counts of messages
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := control.TakeOver(ctx, have, fleet.Takeover{By: by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 			return nil, err
 		}

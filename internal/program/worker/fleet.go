@@ -118,7 +118,7 @@ func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 		return err != nil || now.Prolongs(h)
 	}
 	about := journal.About{Kind: journal.Hold, Note: c.person.Note, Details: details}
-	return c.person.Act(cmd, q, about, safer, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, safer, func(ctx context.Context) (map[string]int, error) {
 		if err := control.Prolong(ctx, h); err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 
 func (c *fleetCommand) resume(cmd *cobra.Command, q *queue.Queue, _ []string) error {
 	by := c.person.Actor().Name
-	return c.person.Act(cmd, q, journal.About{Kind: journal.Resume}, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, journal.About{Kind: journal.Resume}, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := fleet.New(q).Resume(ctx, by); err != nil {
 			return nil, err
 		}
@@ -166,7 +166,7 @@ func (c *fleetCommand) limit(cmd *cobra.Command, q *queue.Queue, args []string) 
 		return err == nil && now.Lowers(l)
 	}
 	about := journal.About{Kind: journal.Limit, Details: map[string]string{"limit": args[0]}}
-	return c.person.Act(cmd, q, about, safer, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, safer, func(ctx context.Context) (map[string]int, error) {
 		if err := control.SetLimit(ctx, l); err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (c *fleetCommand) lane(cmd *cobra.Command, q *queue.Queue, args []string) e
 		return err
 	}
 	about := journal.About{Kind: journal.Lane, Details: map[string]string{"lane": args[0], "weight": args[1]}}
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := fleet.New(q).SetLane(ctx, args[0], weight, c.person.Actor().Name); err != nil {
 			return nil, err
 		}

@@ -150,7 +150,7 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 		details["redeliver"] = cmp.Or(stranded, "all that is stored")
 	}
 	by, about := c.person.Actor().Name, journal.About{Kind: journal.Repair, Details: details}
-	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		made, err := q.Topology.MakeLost(ctx)
 		if err == nil && c.redeliver {
 			err = q.Topology.RemoveConsumer(ctx)
