@@ -15,6 +15,7 @@ import (
 
 	pages "orderpost/internal/console"
 	httpdoor "orderpost/internal/gateway"
+	"orderpost/internal/imports"
 	"orderpost/internal/program"
 	"orderpost/internal/program/console"
 	"orderpost/internal/program/deadletter"
@@ -30,7 +31,11 @@ import (
 
 // programs maps the names under which this program acts as another one, for example
 // when a link starts it.
-var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run}
+var programs = map[string]program.RunFunc{"worker": runWorker, "enqueue": enqueue.Run, "deadletter": deadletter.Run}
+
+func runWorker(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return program.Execute(ctx, worker.NewCommand(environ, stderr, imports.Open), args, stdin, stdout, stderr)
+}
 
 // Main returns the program for the name under which this process was started.
 func Main() program.RunFunc { return named(os.Args[0]) }
@@ -78,7 +83,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		}
 		root.AddCommand(commands...)
 	}
-	joined := []*cobra.Command{worker.NewCommand(environ, stderr), enqueue.NewCommand(environ, stdin, stdout, stderr),
+	joined := []*cobra.Command{worker.NewCommand(environ, stderr, imports.Open), enqueue.NewCommand(environ, stdin, stdout, stderr),
 		deadletter.NewCommand(environ, stdin, stdout, stderr)}
 	group("programs", "Orders on their way:", append(joined, watch.NewCommand(environ, stderr))...)
 	group("books", "Orders, and the books:", lookup.NewCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),

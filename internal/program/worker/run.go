@@ -11,20 +11,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/imports"
+	"orderpost/internal/door"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/tracing"
 	pool "orderpost/internal/worker"
 )
 
-// Run runs the program and returns the exit code.
+// Run runs the program and returns the exit code. Its HTTP door takes no files.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return program.Execute(ctx, NewCommand(environ, stderr), args, stdin, stdout, stderr)
+	return program.Execute(ctx, NewCommand(environ, stderr, nil), args, stdin, stdout, stderr)
 }
 
-// NewCommand returns the program's command.
-func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
+// NewCommand returns the program's command. files opens what its HTTP door does with files of
+// orders; nil = it takes none.
+func NewCommand(environ map[string]string, stderr io.Writer, files door.OpenFiles) *cobra.Command {
 	var noPreflight bool
 	root := &cobra.Command{
 		Use:   "worker",
@@ -44,7 +45,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"  orderpost fleet",
 		Args: program.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return work(cmd.Context(), environ, noPreflight, stderr)
+			return work(cmd.Context(), environ, noPreflight, stderr, files)
 		},
 	}
 	program.NoJSON(root, "it runs until it is stopped; ORDERPOST_LOG_FORMAT=json makes its log JSON")
@@ -55,7 +56,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-func work(ctx context.Context, environ map[string]string, noPreflight bool, stderr io.Writer) error {
+func work(ctx context.Context, environ map[string]string, noPreflight bool, stderr io.Writer, files door.OpenFiles) error {
 	var cfg pool.Config
 	if err := readConfig(&cfg, environ); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
@@ -71,7 +72,7 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	}
 	traces := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
 	defer traces.Stop()
-	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer(), Files: imports.Open}))
+	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer(), Files: files}))
 }
 
 // readConfig reads and checks the settings. Its error names every mistake.
