@@ -17,8 +17,8 @@ const (
 	mostRefused = 500
 )
 
-// connections is a listener that counts connections. Beyond its bound, the one that was idle longest
-// makes room. It accepts some more, so that they can be told that there are too many.
+// connections is a listener that bounds connections. A new one beyond the bound closes the one that was
+// idle longest. If none may be closed, the new one is accepted, and answered with 503.
 type connections struct {
 	net.Listener
 	most int64
@@ -83,7 +83,7 @@ func (c *connections) connState(nc net.Conn, state http.ConnState) {
 	}
 }
 
-// closeIdle closes the connection that was idle longest; false = none is that may be.
+// closeIdle closes the connection that was idle longest; false = none has been idle for minIdle.
 func (c *connections) closeIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 	beatEvery = 15 * time.Second
 )
 
-// outcomes answers with outcomes from a position on: as lines those that there are, or
-// the first ones that come within wait; as events without an end.
+// outcomes answers with outcomes from a position on. Lines end at the present end, or with the first
+// outcomes that come within wait; events have no end.
 func (c *call) outcomes() error {
 	ctx, cancel := context.WithTimeout(c.Context(), c.s.lookTimeout)
 	defer cancel()
@@ -94,7 +94,7 @@ type next struct {
 	Next uint64 `json:"next"`
 }
 
-// lines writes outcomes as lines. It ends at the end of what there is, or at the limit.
+// lines writes outcomes as lines, up to the present end or to the limit.
 func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 	f := &feed{call: c, media: mediaLines, at: after}
 	over := time.Now().Add(wait)

@@ -99,8 +99,8 @@ func (c *call) actor() journal.Actor {
 
 func importURL(id string) string { return "/v1/imports/" + id }
 
-// findImport returns the import that a request names. One that the client may not see is
-// answered like one that there is not.
+// findImport returns the import that a request names. An import that the client may not see is
+// answered like an unknown one.
 func (c *call) findImport() (i door.Import, err error) {
 	if c.s.files == nil {
 		return i, problemOf(noImports, "", c.s.noFiles, "ask the door that took the file")

@@ -84,8 +84,8 @@ func (c *call) cancel() error {
 	return nil
 }
 
-// find looks up the submission that a request names. One that the client may not see is
-// answered like one that there is not, and only after the same look-up.
+// find looks up the submission that a request names. A submission that the client may not see is
+// answered like an unknown one, and only after the same look-up.
 func (c *call) find() (door.Outcome, error) {
 	orderNo := c.query.Get("order_no")
 	if orderNo == "" {
@@ -110,8 +110,8 @@ func (c *call) find() (door.Outcome, error) {
 	return door.Outcome{}, p
 }
 
-// unsearched reports whether so many orders wait that nobody looks for one: then one that
-// cannot be there, as no key is empty, may be among them, too.
+// unsearched reports whether too many orders wait to look for one. It asks for a submission that cannot
+// exist, since no key is empty: only then is it said to be pending.
 func (c *call) unsearched(ctx context.Context) bool {
 	o, err := c.s.door.Outcome(ctx, c.query.Get("order_no"), c.client.name+":")
 	return err == nil && o.Pending

@@ -277,9 +277,8 @@ func lacksScope(c *client, s Scope) *problem {
 	return problemOf(forbidden, "client "+c.name, "it lacks the scope "+string(s), "ask whoever keeps the file of clients")
 }
 
-// parameters reads the parameters of a request. What cannot be read is refused and not left
-// out: without it, the request would be about something else. takes names those that there
-// are, of which each may come once; nil = any.
+// parameters reads the parameters of a request. It refuses what it cannot read, since without it the
+// request would be about something else. takes names the known ones, each at most once; nil = any.
 func parameters(raw string, takes []string) (url.Values, *problem) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
