@@ -68,6 +68,9 @@ func TestR11WhatIsForgottenStaysInTheBooks(t *testing.T) {
 			require.Equal(t, was.Record, now.Record, no)
 		}
 	}
-	require.Equal(t, settle.Replayed, replay(t, q, letterOf(t, q, "failed"), settle.ReplayOptions{}))
-	require.Equal(t, settle.ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), settle.ReplayOptions{ResubmitUnknown: true}))
+	for no, want := range map[string]settle.Replay{"failed": settle.Replayed, "conflict": settle.ReplayAccepted} {
+		end, err := q.Operator.Replay(t.Context(), letterOf(t, q, no), settle.ReplayOptions{ResubmitUnknown: true})
+		require.NoError(t, err)
+		require.Equal(t, want, end, no)
+	}
 }

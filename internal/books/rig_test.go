@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -27,6 +26,7 @@ var (
 	lookup         = queuetest.Lookup
 	letterOf       = queuetest.Letter
 	requireDrained = queuetest.Drained
+	deadLetter     = queuetest.DeadLetter
 )
 
 func requireBalanced(t *testing.T, q *queue.Queue) *AuditResult {
@@ -35,17 +35,6 @@ func requireBalanced(t *testing.T, q *queue.Queue) *AuditResult {
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	return a
-}
-
-// deadLetter brings an order to an end that files a letter.
-func deadLetter(t *testing.T, q *queue.Queue, no string) *settle.Letter {
-	t.Helper()
-	publish(t, q, settle.Intent{OrderNo: no, Body: body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
-	r := report(order.Rejected, order.History{})
-	r.Reason = "rule 2"
-	settleAs(t, q, pull(t, q, 1)[0], r)
-	requireDrained(t, q)
-	return letterOf(t, q, no)
 }
 
 // replay replays a letter that was just listed, and makes sure that a dry run

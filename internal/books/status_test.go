@@ -80,27 +80,6 @@ func TestOrderStatusesOfNotes(t *testing.T) {
 	require.True(t, lost())
 }
 
-// TestImportIsWrittenByOne: a writer that did not see the last word is told.
-func TestImportIsWrittenByOne(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	none, err := ReadImport(t.Context(), q, "märz 1")
-	require.NoError(t, err)
-	require.Nil(t, none)
-	first := &Import{Batch: "märz 1", Rows: 10}
-	require.NoError(t, SaveImport(t.Context(), q, first))
-	require.ErrorIs(t, SaveImport(t.Context(), q, &Import{Batch: "märz 1"}), ErrImportChanged)
-	other, err := ReadImport(t.Context(), q, "märz 1")
-	require.NoError(t, err)
-	other.Done = 5
-	require.NoError(t, SaveImport(t.Context(), q, other))
-	require.ErrorIs(t, SaveImport(t.Context(), q, first), ErrImportChanged)
-	all, err := Imports(t.Context(), q)
-	require.NoError(t, err)
-	require.Len(t, all, 1)
-	require.Equal(t, 5, all[0].Done)
-	require.False(t, all[0].Complete())
-}
-
 // How long a test waits for the broker, and how often it looks.
 const (
 	waitForBroker = 5 * time.Second

@@ -100,3 +100,14 @@ func Lookup(t testing.TB, q *queue.Queue, no string) settle.Entry {
 	require.NoError(t, err)
 	return entry
 }
+
+// DeadLetter brings an order to an end that files a letter.
+func DeadLetter(t testing.TB, q *queue.Queue, no string) *settle.Letter {
+	t.Helper()
+	Publish(t, q, settle.Intent{OrderNo: no, Body: Body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
+	r := Report(order.Rejected, order.History{})
+	r.Reason = "rule 2"
+	Settle(t, q, Pull(t, q, 1)[0], r)
+	Drained(t, q)
+	return Letter(t, q, no)
+}
