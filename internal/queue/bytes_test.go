@@ -86,7 +86,7 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 		nos = append(nos, fmt.Sprint("BIG-", i))
 		subjects = append(subjects, q.Conn.n.newPre+nos[i])
 	}
-	heads, err := q.reader.lastHeadersBySubject(t.Context(), q.Conn.n.intents, append(subjects, q.Conn.n.newPre+"absent"))
+	heads, err := q.reader.lastBySubject(t.Context(), q.Conn.n.intents, append(subjects, q.Conn.n.newPre+"absent"), true)
 	require.NoError(t, err)
 	require.Len(t, heads, n)
 	for _, raw := range heads {

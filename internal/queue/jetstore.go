@@ -91,7 +91,7 @@ func (s jetStore) Intents(ctx context.Context, orderNos []string) ([]*settle.Mes
 	for i, no := range orderNos {
 		subjects[i] = s.q.Conn.n.newPre + order.Token(no)
 	}
-	found, err := s.q.reader.lastBySubject(ctx, s.q.Conn.n.intents, subjects)
+	found, err := s.q.reader.lastBySubject(ctx, s.q.Conn.n.intents, subjects, false)
 	if err != nil {
 		return nil, err
 	}

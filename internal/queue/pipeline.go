@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,14 +49,15 @@ const (
 )
 
 // pipeline publishes messages to one stream: in atomic batches, or singly without waiting in
-// between. One goroutine at a time uses it.
+// between. Callers take turns.
 type pipeline struct {
 	conn  *Conn
+	turn  sync.Mutex
 	modes flushModes
 }
 
-func newPipeline(cn *Conn) pipeline {
-	return pipeline{cn, flushModes{roundTrip: cn.roundTrip}}
+func newPipeline(cn *Conn) *pipeline {
+	return &pipeline{conn: cn, modes: flushModes{roundTrip: cn.roundTrip}}
 }
 
 // publishing is one use of a pipeline.
@@ -76,6 +78,8 @@ type publishing struct {
 // publish sends messages in their order and finishes each. Those that cannot share a batch with
 // an earlier one come last. It returns how long the last batch took; 0 = none was stored.
 func (p *publishing) publish(ctx context.Context, out []*outgoing) (took time.Duration) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	if p.may == nil {
 		p.may = func() error { return nil }
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -53,8 +52,7 @@ func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []Publ
 func (q *Queue) publishUntilKnown(ctx context.Context, intents []settle.Intent, results []PublishResult) error {
 	w := q.Conn.wait()
 	defer w.Done()
-	pipe := newPipeline(q.Conn)
-	p := publishing{pipeline: &pipe, wait: 2 * requestTimeout, may: ctx.Err, mode: together}
+	p := publishing{pipeline: newPipeline(q.Conn), wait: 2 * requestTimeout, may: ctx.Err, mode: together}
 	open := make([]int, len(intents))
 	for i := range open {
 		open[i] = i
@@ -112,12 +110,11 @@ func (q *Queue) publishOpen(ctx context.Context, p publishing, intents []settle.
 	return again, lost
 }
 
-// Publisher stores the intents that concurrent callers bring, many at once. One
-// goroutine at a time uses it. Unlike PublishMany it repeats nothing that may be stored, and
+// Publisher stores the intents that concurrent callers bring, many at once. Unlike PublishMany it repeats nothing that may be stored, and
 // judges no answer.
 type Publisher struct {
 	q        *Queue
-	pipeline pipeline
+	pipeline *pipeline
 }
 
 // NewPublisher returns a publisher with measurements of its own.
@@ -140,7 +137,7 @@ func (p *Publisher) Publish(ctx context.Context, intents []settle.Intent) []sett
 	}
 	denied := p.q.Conn.watchDenied(prefix, len(intents), cancel)
 	defer denied.end()
-	return p.q.publishIntents(ctx, publishing{pipeline: &p.pipeline, wait: 2 * requestTimeout, denied: denied}, intents)
+	return p.q.publishIntents(ctx, publishing{pipeline: p.pipeline, wait: 2 * requestTimeout, denied: denied}, intents)
 }
 
 // publishIntents publishes intents, unless they are too large, and returns the answer to each.
@@ -158,18 +155,9 @@ func (q *Queue) publishIntents(ctx context.Context, p publishing, intents []sett
 	return answers
 }
 
-// mover publishes a feeder's intents.
-type mover struct {
-	mu       sync.Mutex
-	pipeline pipeline
-}
-
 // PublishIntents implements settle.Store.
 func (s jetStore) PublishIntents(ctx context.Context, ms []*settle.Message, may func() error) []settle.Published {
-	m := &s.q.mover
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := publishing{pipeline: &m.pipeline, wait: 2 * requestTimeout, may: may}
+	p := publishing{pipeline: s.q.moved, wait: 2 * requestTimeout, may: may}
 	return p.messages(ctx, ms)
 }
 

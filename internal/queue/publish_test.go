@@ -228,8 +228,7 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 		do   func(ctx context.Context, q *Queue) error
 	}{
 		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
-			pipe := newPipeline(q.Conn)
-			p := publishing{pipeline: &pipe, may: ctx.Err}
+			p := publishing{pipeline: newPipeline(q.Conn), may: ctx.Err}
 			_, err := p.atomic(ctx, []*outgoing{{msg: natsMsg(q.Producer.IntentMessage(intent("A-1", "i1")))}, {msg: natsMsg(q.Producer.IntentMessage(intent("A-2", "i2")))}})
 			return err
 		}},

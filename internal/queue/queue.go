@@ -52,7 +52,7 @@ type Queue struct {
 
 	claims claims
 	holder holder
-	mover  mover
+	moved  *pipeline // for what the feeder moves
 }
 
 // Open connects and returns the queue. A worker creates the streams on a broker
@@ -95,7 +95,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		return nil, err
 	}
 	q.holder.find(ctx, cn, rd)
-	q.mover.pipeline = newPipeline(cn)
+	q.moved = newPipeline(cn)
 	q.results = newWriter(cn, rd, cn.n.results)
 	q.letters = newWriter(cn, rd, cn.n.dead)
 	q.marks = newWriter(cn, rd, q.bucket.stream())

@@ -158,18 +158,13 @@ const answerBytes = 4 << 20
 // lastBySubject reads the last messages of at most 1,024 subjects, by subject.
 // A subject that is missing from the map has no message: the answer was
 // complete to its end marker. With more than one replica, a follower that lags
-// may answer.
-func (rd *reader) lastBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
-	found := make(map[string]*settle.Message)
-	return found, rd.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
-}
-
-// lastHeadersBySubject is lastBySubject without the messages' bodies, which
-// together may take hundreds of megabytes.
-func (rd *reader) lastHeadersBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+// may answer. heads omits the messages' bodies, which together may take hundreds of megabytes.
+func (rd *reader) lastBySubject(ctx context.Context, stream string, subjects []string, heads bool) (map[string]*settle.Message, error) {
 	found := make(map[string]*settle.Message)
 	return found, rd.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) {
-		raw.Data = nil
+		if heads {
+			raw.Data = nil
+		}
 		found[raw.Subject] = raw
 	})
 }

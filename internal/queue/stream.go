@@ -196,15 +196,11 @@ func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, e
 	if len(tokens) == 0 {
 		return nil, nil // the broker refuses a request without subjects
 	}
-	read := s.reader.lastBySubject
-	if s.heads {
-		read = s.reader.lastHeadersBySubject
-	}
 	subjects := make([]string, len(tokens))
 	for i, token := range tokens {
 		subjects[i] = s.prefix + token
 	}
-	found, err := read(ctx, s.name, subjects)
+	found, err := s.reader.lastBySubject(ctx, s.name, subjects, s.heads)
 	if err != nil {
 		return nil, err
 	}

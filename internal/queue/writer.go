@@ -30,7 +30,7 @@ const maxWriteBatch = 256
 // not changed. Writes that arrive during a flush go into the next one. A write that
 // arrives alone goes alone and at once, unless a batch went before it.
 type writer struct {
-	pipeline pipeline
+	pipeline *pipeline
 	stream   string
 	replicas *replicas
 	queue    chan *outgoing
@@ -146,7 +146,7 @@ func (w *writer) collect(batch []*outgoing) []*outgoing {
 }
 
 func (w *writer) flush(batch []*outgoing) {
-	p := publishing{pipeline: &w.pipeline, wait: requestTimeout}
+	p := publishing{pipeline: w.pipeline, wait: requestTimeout}
 	w.linger = min(p.publish(context.Background(), batch)/lingerShare, mostLinger)
 }
 

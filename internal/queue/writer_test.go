@@ -28,8 +28,7 @@ func conditional(q *Queue, no string, expect uint64) *outgoing {
 // writeTogether writes a batch that met in one flush.
 func writeTogether(t *testing.T, q *Queue, batch []*outgoing) {
 	t.Helper()
-	pipe := newPipeline(q.Conn)
-	p := publishing{pipeline: &pipe, wait: requestTimeout, mode: together}
+	p := publishing{pipeline: newPipeline(q.Conn), wait: requestTimeout, mode: together}
 	p.publish(t.Context(), batch)
 }
 

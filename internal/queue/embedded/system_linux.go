@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,4 +45,22 @@ func ownFolder(path string) bool {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
+}
+
+// flagDirsync is FS_DIRSYNC_FL of Linux, which package unix lacks.
+const flagDirsync = 0x10000
+
+// dirsync makes the file system write each change of a folder's entries before it
+// returns (chattr +D).
+func dirsync(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	fd := int(f.Fd())
+	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+	if err == nil && flags&flagDirsync == 0 {
+		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags|flagDirsync))
+	}
+	return errors.Join(err, f.Close())
 }

@@ -2,9 +2,13 @@
 
 package embedded
 
+import "errors"
+
 // stagingRoot is a file system in memory; this system is not known to have one.
 const stagingRoot = ""
 
 func stagingFolder(string) string { return "" }
 
 func ownFolder(string) bool { return false }
+
+func dirsync(string) error { return errors.ErrUnsupported }

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package embedded
-
-import "errors"
-
-func dirsync(string) error { return errors.ErrUnsupported }
