@@ -20,17 +20,3 @@ func repeat(ctx context.Context, every time.Duration, wake <-chan struct{}, do f
 		}
 	}
 }
-
-// inBackground repeats do until stop is called, which waits for the call under way.
-func inBackground(every time.Duration, do func(context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		repeat(ctx, every, nil, do)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,5 +18,28 @@ func TestAPullIsNeverForNoOrder(t *testing.T) {
 		require.Equal(t, 1, n, "%d slots were free", free)
 		s.pullDone(0)
 		asked = 0
+	}
+}
+
+// More orders than slots are in hand as long as the API would wait for the broker.
+func TestPrefetch(t *testing.T) {
+	for _, c := range []struct {
+		submission, settling time.Duration
+		slots                int
+		want                 int
+	}{
+		{0, 0, 64, 0}, // not known yet
+		{time.Millisecond, time.Millisecond, 64, 128},
+		{100 * time.Microsecond, time.Millisecond, 64, 128},
+		{time.Millisecond, 30 * time.Millisecond, 64, 441}, // a disk
+		{time.Millisecond, 30 * time.Millisecond, 1, 0},
+		{100 * time.Millisecond, 10 * time.Millisecond, 64, 12},
+		{100 * time.Millisecond, 200 * time.Millisecond, 2000, 448},
+		{5 * time.Second, 10 * time.Millisecond, 64, 0},
+	} {
+		p := prefetch{slots: c.slots}
+		p.submit.note(c.submission)
+		p.settling.note(c.settling)
+		require.Equal(t, c.want, p.now(), "%+v", c)
 	}
 }

@@ -77,3 +77,19 @@ func (p *Pool) sweepLetters(ctx context.Context) (removed int, err error) {
 	}
 	return p.Queue.Sweeper.Sweep(ctx)
 }
+
+// inBackground calls do again and again, with a pause in between, until stop is called, which waits for the call under way.
+func inBackground(pause time.Duration, do func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for do(ctx); settle.Sleep(ctx, pause) == nil; {
+			do(ctx)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
