@@ -21,7 +21,7 @@ COPY . .
 # of the machine that built it.
 ENV CGO_ENABLED=0 GOWORK=off GOFLAGS="-trimpath -buildvcs=false"
 ARG VERSION
-RUN mkdir -p /out/data /out/bin /out/try && go build -ldflags "-s -w -buildid= -X orderpost/internal/program.release=${VERSION}" -o /out/bin/ ./cmd/orderpost ./cmd/sandbox ./cmd/demo && mv /out/bin/sandbox /out/bin/demo /out/try/ && for name in worker enqueue deadletter; do ln -s orderpost /out/bin/$name; done
+RUN mkdir -p /out/data /out/bin /out/try && go build -ldflags "-s -w -buildid= -X orderpost/internal/cli.release=${VERSION}" -o /out/bin/ ./cmd/orderpost ./cmd/sandbox ./cmd/demo && mv /out/bin/sandbox /out/bin/demo /out/try/ && for name in worker enqueue deadletter; do ln -s orderpost /out/bin/$name; done
 
 FROM scratch AS sandbox
 ARG VERSION

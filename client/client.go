@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/queue"
 )
 

@@ -3,7 +3,7 @@ package client
 import (
 	"errors"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 )
 
 // InvalidError says what is wrong with an order. Nothing was stored. Correct the order, and

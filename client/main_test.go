@@ -10,11 +10,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/client"
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/service"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/submit"
-	"orderpost/internal/worker"
 )
 
 // dataDir is the data folder of a worker that posts to a sandbox.
@@ -63,8 +63,8 @@ func withFleet(do func() int) (code int, err error) {
 }
 
 func work(ctx context.Context, broker *embedded.Server, url string) error {
-	var cfg worker.Config
-	if err := program.ReadEnv(&cfg, map[string]string{}); err != nil {
+	var cfg service.Config
+	if err := cli.ReadEnv(&cfg, map[string]string{}); err != nil {
 		return err
 	}
 	cfg.Submit.URL, cfg.Keys = url, submit.KeyConfig{Key: "key", Secret: "secret"}
@@ -74,7 +74,7 @@ func work(ctx context.Context, broker *embedded.Server, url string) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return worker.Run(ctx, cfg, worker.Env{Version: "test", Log: zerolog.Nop()})
+	return service.Run(ctx, cfg, service.Env{Version: "test", Log: zerolog.Nop()})
 }
 
 // started waits until the worker has made the streams.

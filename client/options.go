@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
 )
 
@@ -18,7 +18,7 @@ type Option func(*settings)
 type settings struct {
 	queue   queue.Config
 	dataDir string
-	schema  orderschema.Config
+	schema  schema.Config
 }
 
 // defaultPatience is how long a request waits for a broker that went away.

@@ -3,7 +3,7 @@ package client
 import (
 	"time"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 )
 
 // Order is one submission.

@@ -21,7 +21,7 @@ tell() { WHAT=$1 TEXT=$2 replace 's#^- \*\*$ENV{WHAT}\.\*\* .*#- **$ENV{WHAT}.**
 version() {
   [[ $1 =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "VERSION=$1: give three numbers, as in VERSION=0.2.0"
   export TO=$1
-  replace 's/^(const Number = ").*"/$1$ENV{TO}"/' internal/program/version.go
+  replace 's/^(const Number = ").*"/$1$ENV{TO}"/' internal/cli/version.go
   replace 's/^(  version: )\d.*/$1$ENV{TO}/' docs/openapi.yaml docs/asyncapi.yaml
   replace 's/^((?:v|appV)ersion: ").*"/$1$ENV{TO}"/' deployments/helm/orderpost/Chart.yaml
 }

@@ -2,8 +2,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/deadletter"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/deadletter"
 )
 
-func main() { program.Main(deadletter.Run) }
+func main() { cli.Main(deadletter.Run) }

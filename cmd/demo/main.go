@@ -3,8 +3,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/demo"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/demo"
 )
 
-func main() { program.Main(demo.Run) }
+func main() { cli.Main(demo.Run) }

@@ -2,8 +2,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/enqueue"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/enqueue"
 )
 
-func main() { program.Main(enqueue.Run) }
+func main() { cli.Main(enqueue.Run) }

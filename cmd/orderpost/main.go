@@ -4,8 +4,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/orderpost"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/orderpost"
 )
 
-func main() { program.Main(orderpost.Main()) }
+func main() { cli.Main(orderpost.Main()) }

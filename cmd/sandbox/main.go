@@ -3,8 +3,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/sandbox"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/sandbox"
 )
 
-func main() { program.Main(sandbox.Run) }
+func main() { cli.Main(sandbox.Run) }

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/worker"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/worker"
 )
 
-func main() { program.Main(worker.Run) }
+func main() { cli.Main(worker.Run) }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"orderpost/internal/approvals"
+	"orderpost/internal/approval"
 	"orderpost/internal/journal"
 )
 
@@ -41,7 +41,7 @@ func (s *Server) journal() *journal.Journal {
 func (v *visit) act(about journal.About, safer func(context.Context) bool, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	act, err := approvals.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about), Safer: safer})
+	act, err := approval.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about), Safer: safer})
 	if err != nil {
 		return unannounced(err)
 	}

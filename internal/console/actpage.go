@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/approval"
+	"orderpost/internal/deadletter"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
-	"orderpost/internal/letters"
+	"orderpost/internal/platform/jobs"
 	"orderpost/internal/settle"
 )
 
@@ -21,17 +21,17 @@ import (
 type askedAct struct {
 	ID      string
 	Item    *journal.Item
-	feeding *books.Feeding
-	entry   books.Approval
+	feeding *imports.Feeding
+	entry   imports.Approval
 	waits   bool // for people, or for the worker that does it
-	seen    *books.Assessment
+	seen    *imports.Assessment
 	job     *jobs.Job // nil = it is about no dead letters
 	Preview *actPreview
 }
 
 // actPreview is what the act would do now.
 type actPreview struct {
-	letters.Tally
+	deadletter.Tally
 	First []*settle.Letter
 }
 
@@ -47,19 +47,19 @@ func askedActOf(v *visit) (*askedAct, error) {
 	ctx, cancel := v.brief()
 	defer cancel()
 	var err error
-	if a.feeding, err = books.ReadFeeding(ctx, v.s.queue, 0); err != nil {
+	if a.feeding, err = imports.ReadFeeding(ctx, v.s.queue, 0); err != nil {
 		return nil, err
 	}
 	if entry := a.feeding.Approvals.Acts[a.ID]; entry != nil {
 		a.entry, a.waits = *entry, true
 	}
-	if a.Item, a.seen, err = approvals.Find(ctx, v.s.queue, a.ID); err != nil {
+	if a.Item, a.seen, err = approval.Find(ctx, v.s.queue, a.ID); err != nil {
 		return nil, err
 	}
 	if a.Item == nil {
 		return nil, notFound(fmt.Sprintf("Nothing is known about an act %q.", shorten(plain(a.ID), 60)), "The page Approvals lists what waits for one.")
 	}
-	if a.waits && a.Item.Kind != journal.Limit && !approvals.IsOne(a.Item.About) {
+	if a.waits && a.Item.Kind != journal.Limit && !approval.IsOne(a.Item.About) {
 		err = previewAct(v, a)
 	}
 	return a, err
@@ -67,7 +67,7 @@ func askedActOf(v *visit) (*askedAct, error) {
 
 // previewAct counts what the act would do now.
 func previewAct(v *visit, a *askedAct) error {
-	d, err := approvals.DeedOf(v.s.queue, a.Item.About, settle.Person{})
+	d, err := approval.DeedOf(v.s.queue, a.Item.About, settle.Person{})
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func previewAct(v *visit, a *askedAct) error {
 					}
 					return true
 				}
-				tally, err := letters.Preview(ctx, v.s.queue, d.Group, d.Deed, letters.Options{Limit: d.Options.Limit, Tell: func(t letters.Tally) {
+				tally, err := deadletter.Preview(ctx, v.s.queue, d.Group, d.Deed, deadletter.Options{Limit: d.Options.Limit, Tell: func(t deadletter.Tally) {
 					job.Tell(jobs.Progress{Step: counted(t.Counts()), Done: int64(t.Seen)}) //nolint:gosec // a count
 				}})
 				p.Tally = tally
@@ -128,7 +128,7 @@ func (a *askedAct) mark() string {
 func (a *askedAct) changed() string {
 	switch n := len(a.entry.Given); {
 	case !a.waits:
-		return sentence("this waits for no approval any more: " + approvals.Ended(a.Item))
+		return sentence("this waits for no approval any more: " + approval.Ended(a.Item))
 	case a.entry.Refused != nil:
 		return a.entry.Refused.Name + " refused this at " + stamp(a.entry.Refused.At) + ": " + sentence(a.entry.Refused.Note)
 	case n > 0:
@@ -138,8 +138,8 @@ func (a *askedAct) changed() string {
 	}
 }
 
-func actDecision(v *visit, a *askedAct, note string) approvals.Decision {
-	return approvals.Decision{Act: a.Item, Seen: a.seen, About: v.journaled(journal.About{Note: note})}
+func actDecision(v *visit, a *askedAct, note string) approval.Decision {
+	return approval.Decision{Act: a.Item, Seen: a.seen, About: v.journaled(journal.About{Note: note})}
 }
 
 // mayDecideAct returns why the person cannot approve or refuse the act; nil = they can.
@@ -188,7 +188,7 @@ func showAct(v *visit) error {
 func (p *actPage) stand() {
 	switch e := &p.entry; {
 	case !p.waits:
-		p.Word, p.Tone, p.Says = "ended", "info", sentence(approvals.Ended(p.Item))
+		p.Word, p.Tone, p.Says = "ended", "info", sentence(approval.Ended(p.Item))
 		if r := p.Item.Result; r != nil {
 			p.Word, p.Tone = p.What.Ended, p.What.Tone
 		}
@@ -207,9 +207,9 @@ func decideAct(v *visit, c *confirmation) (a *askedAct, ask bool, err error) {
 		return nil, true, err
 	}
 	if !a.Read() {
-		return nil, true, v.done(approvals.ActAddress(a.ID), "What it would do is still being counted. Nothing was done.")
+		return nil, true, v.done(approval.ActAddress(a.ID), "What it would do is still being counted. Nothing was done.")
 	}
-	c.Seen, c.Changed, c.Back = a.mark(), a.changed(), approvals.ActAddress(a.ID)
+	c.Seen, c.Changed, c.Back = a.mark(), a.changed(), approval.ActAddress(a.ID)
 	if v.Method == http.MethodPost {
 		if err := v.asSeen(c.Seen, c.Changed); err != nil {
 			return nil, true, err
@@ -246,7 +246,7 @@ func approveAct(v *visit) error {
 	if whole {
 		says = "You approved it. A worker does it within seconds, if one runs."
 	}
-	return v.done(approvals.ActAddress(a.ID), says)
+	return v.done(approval.ActAddress(a.ID), says)
 }
 
 func refuseAct(v *visit) error {
@@ -262,14 +262,14 @@ func refuseAct(v *visit) error {
 	if err := afterDecision(v, act, unwritten, err); err != nil {
 		return err
 	}
-	return v.done(approvals.ActAddress(a.ID), "You refused it. Nothing of it is done.")
+	return v.done(approval.ActAddress(a.ID), "You refused it. Nothing of it is done.")
 }
 
 // aboutToAsk tells the person before an act that it needs a second one.
 func aboutToAsk(v *visit, c *confirmation, about journal.About) error {
 	ctx, cancel := v.brief()
 	defer cancel()
-	needs, err := approvals.Needs(ctx, v.s.queue, about)
+	needs, err := approval.Needs(ctx, v.s.queue, about)
 	if needs {
 		c.Says = append(c.Says, "Here this needs a second person. Nothing is done before another login approves it.")
 	}

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/approval"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
+	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"
 )
 
@@ -41,25 +41,25 @@ type approvalLine struct {
 }
 
 // awaitingOf lists what waits for an approval.
-func awaitingOf(v *visit, f *books.Feeding) (w awaiting) {
+func awaitingOf(v *visit, f *imports.Feeding) (w awaiting) {
 	if f == nil {
 		return w
 	}
-	mine := func(a *books.Approval) bool {
-		return v.person().Approve && approvals.Counts(v.person().actor().Known) && !a.Asker.Same(v.person().Name) && a.GivenBy(v.person().Name) == nil
+	mine := func(a *imports.Approval) bool {
+		return v.person().Approve && approval.Counts(v.person().actor().Known) && !a.Asker.Same(v.person().Name) && a.GivenBy(v.person().Name) == nil
 	}
 	for _, token := range slices.Sorted(maps.Keys(f.Approvals.Imports)) {
 		a := f.Approvals.Imports[token]
 		if !f.AwaitsApproval(token) || a.Why == "" || a.Refused != nil {
 			continue
 		}
-		batch := books.ImportName(token)
+		batch := imports.ImportName(token)
 		name, _ := v.s.batches.name(v.Context(), batch)
-		w.Imports = append(w.Imports, approvalLine{Link: approvals.Address(batch), Name: name, Whom: whom(a), Why: a.Why, At: a.At, Mine: mine(a)})
+		w.Imports = append(w.Imports, approvalLine{Link: approval.Address(batch), Name: name, Whom: whom(a), Why: a.Why, At: a.At, Mine: mine(a)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.Approvals.Acts)) {
 		if a := f.Approvals.Acts[id]; a.Refused == nil && !a.Whole() {
-			w.Acts = append(w.Acts, approvalLine{Link: approvals.ActAddress(id), Name: a.Why, Whom: whom(a), Why: asker(a), At: a.At, Mine: mine(a)})
+			w.Acts = append(w.Acts, approvalLine{Link: approval.ActAddress(id), Name: a.Why, Whom: whom(a), Why: asker(a), At: a.At, Mine: mine(a)})
 		}
 	}
 	for _, lines := range [][]approvalLine{w.Imports, w.Acts} {
@@ -69,7 +69,7 @@ func awaitingOf(v *visit, f *books.Feeding) (w awaiting) {
 }
 
 // asker says who asked for an act.
-func asker(a *books.Approval) string {
+func asker(a *imports.Approval) string {
 	if a.Asker != nil {
 		return a.Asker.Name + " asked for it"
 	}
@@ -77,7 +77,7 @@ func asker(a *books.Approval) string {
 }
 
 // whom says which logins are missing.
-func whom(a *books.Approval) string {
+func whom(a *imports.Approval) string {
 	switch {
 	case len(a.Importers) > 1 && a.Asker != nil:
 		return "a login that did not import it: " + strings.Join(a.Importers, ", ") + " did"
@@ -100,7 +100,7 @@ type approvalsPage struct {
 func showApprovals(v *visit) error {
 	ctx, cancel := v.brief()
 	defer cancel()
-	f, err := books.ReadFeeding(ctx, v.queue(), 0)
+	f, err := imports.ReadFeeding(ctx, v.queue(), 0)
 	if err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ const assessLasts = 10 * time.Minute
 type assessment struct {
 	Batch   string
 	name    string
-	imp     *books.Import
-	feeding *books.Feeding
-	entry   books.Approval
-	Seen    *books.Assessment // nil while it is read
+	imp     *imports.Import
+	feeding *imports.Feeding
+	entry   imports.Approval
+	Seen    *imports.Assessment // nil while it is read
 	job     *jobs.Job
 }
 
@@ -141,13 +141,13 @@ func assessmentOf(v *visit) (*assessment, error) {
 	defer cancel()
 	q := v.s.queue
 	var err error
-	if a.imp, err = books.ReadImport(ctx, q, a.Batch); err != nil {
+	if a.imp, err = imports.ReadImport(ctx, q, a.Batch); err != nil {
 		return nil, err
 	}
-	if a.feeding, err = books.ReadFeeding(ctx, q, 0); err != nil {
+	if a.feeding, err = imports.ReadFeeding(ctx, q, 0); err != nil {
 		return nil, err
 	}
-	token := books.ImportToken(a.Batch)
+	token := imports.ImportToken(a.Batch)
 	if entry := a.feeding.Approvals.Imports[token]; entry != nil {
 		a.entry = *entry
 	} else if a.imp == nil {
@@ -169,7 +169,7 @@ func assessmentOf(v *visit) (*assessment, error) {
 	if a.job = v.s.jobs.Last(key); a.job == nil || a.job.State() != jobs.Running && !a.isOf(waits) {
 		a.job, err = v.s.jobs.Start(jobs.Spec{Kind: assessKind, Key: key, Title: "Read import " + shorten(a.name, 60), By: v.person().Name, Unbounded: true, Subject: a.Batch},
 			func(ctx context.Context, job *jobs.Job) (any, error) {
-				return books.Assess(ctx, q, a.Batch, rule.Column, a.end(), func(read int) {
+				return imports.Assess(ctx, q, a.Batch, rule.Column, a.end(), func(read int) {
 					job.Tell(jobs.Progress{Done: int64(read), Of: int64(max(waits, uint64(read)))}) //nolint:gosec // counts of orders
 				})
 			})
@@ -187,7 +187,7 @@ func assessmentOf(v *visit) (*assessment, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.Seen, _ = result.(*books.Assessment)
+		a.Seen, _ = result.(*imports.Assessment)
 	}
 	return a, nil
 }
@@ -204,7 +204,7 @@ func (a *assessment) end() uint64 {
 // isOf reports whether the job's result is what waits now.
 func (a *assessment) isOf(waits uint64) bool {
 	result, err := a.job.Result()
-	seen, ok := result.(*books.Assessment)
+	seen, ok := result.(*imports.Assessment)
 	if err != nil || !ok || time.Since(a.job.Ended()) > assessLasts {
 		return false
 	}
@@ -229,7 +229,7 @@ func (a *assessment) changed() string {
 	}
 }
 
-func decisionOf(v *visit, a *assessment, note string) approvals.Decision {
+func decisionOf(v *visit, a *assessment, note string) approval.Decision {
 	about := journal.About{Note: note, Details: map[string]string{}}
 	if a.imp != nil {
 		about.Details["file"], about.Details["content"] = a.imp.File, a.imp.Content
@@ -237,11 +237,11 @@ func decisionOf(v *visit, a *assessment, note string) approvals.Decision {
 	if up := a.entry.Asker; up != nil {
 		about.Details["uploaded_by"] = up.Name
 	}
-	return approvals.Decision{Batch: a.Batch, Seen: a.Seen, About: v.journaled(about)}
+	return approval.Decision{Batch: a.Batch, Seen: a.Seen, About: v.journaled(about)}
 }
 
-func (s *Server) approvals() *approvals.Desk {
-	return &approvals.Desk{Queue: s.queue, Journal: s.journal(), Now: time.Now}
+func (s *Server) approvals() *approval.Desk {
+	return &approval.Desk{Queue: s.queue, Journal: s.journal(), Now: time.Now}
 }
 
 // hasApprove returns a problem if the person lacks the right.
@@ -263,14 +263,14 @@ func mayDecide(v *visit, a *assessment) error {
 
 // undecided makes a page of a refusal.
 func undecided(err error) error {
-	if r := approvals.IsRefusal(err); r != nil {
+	if r := approval.IsRefusal(err); r != nil {
 		return &problem{status: http.StatusConflict, what: sentence(r.Text) + " Nothing was done.", todo: "Look at it again."}
 	}
 	return unannounced(err)
 }
 
 type stander struct {
-	books.Signature
+	imports.Signature
 	Did string
 }
 
@@ -284,7 +284,7 @@ type approvalPage struct {
 	Warnings         []string
 	Given            []stander
 	By               string // the column of Largest
-	Largest          []books.AssessedRow
+	Largest          []imports.AssessedRow
 	Fates            []fateLine
 }
 
@@ -318,7 +318,7 @@ func showApproval(v *visit) error {
 // stand says where the approval stands.
 func (p *approvalPage) stand() {
 	e := &p.entry
-	switch token := books.ImportToken(p.Batch); {
+	switch token := imports.ImportToken(p.Batch); {
 	case e.Refused != nil:
 		p.Word, p.Tone, p.Says = "refused", "bad", e.Refused.Name+" refused it at "+stamp(e.Refused.At)+": "+sentence(e.Refused.Note)+" Its orders are withdrawn. If some still wait, cancel the import."
 	case p.Seen != nil && p.Seen.Count == 0:
@@ -336,7 +336,7 @@ func (p *approvalPage) stand() {
 }
 
 // standers lists who stands for something. asked is what its asker did.
-func standers(e *books.Approval, asked string) (out []stander) {
+func standers(e *imports.Approval, asked string) (out []stander) {
 	if e.Asker != nil {
 		out = append(out, stander{*e.Asker, asked})
 	}
@@ -377,7 +377,7 @@ func (p *approvalPage) fill(by string) {
 
 // widest is the column with the largest sum.
 func (p *approvalPage) widest() string {
-	var widest *books.Column
+	var widest *imports.Column
 	for _, c := range p.Seen.Columns {
 		if widest == nil || c.Sum.Abs().GreaterThan(widest.Sum.Abs()) {
 			widest = c
@@ -440,10 +440,10 @@ func decideImport(v *visit, c *confirmation) (a *assessment, ask bool, err error
 		return nil, true, err
 	}
 	if a.Seen == nil {
-		return nil, true, v.done(approvals.Address(a.Batch), "The import is still being read. Nothing was done.")
+		return nil, true, v.done(approval.Address(a.Batch), "The import is still being read. Nothing was done.")
 	}
 	c.Title += shorten(a.name, 60)
-	c.Seen, c.Changed, c.Back = a.mark(), a.changed(), approvals.Address(a.Batch)
+	c.Seen, c.Changed, c.Back = a.mark(), a.changed(), approval.Address(a.Batch)
 	if v.Method == http.MethodPost {
 		if err := v.asSeen(c.Seen, c.Changed); err != nil {
 			return nil, true, err
@@ -488,7 +488,7 @@ func approveImport(v *visit) error {
 	if whole {
 		says = "You approved it. Its orders take their turns."
 	}
-	return v.done(approvals.Address(a.Batch), says)
+	return v.done(approval.Address(a.Batch), says)
 }
 
 func refuseImport(v *visit) error {
@@ -515,5 +515,5 @@ func refuseImport(v *visit) error {
 	if _, begun := errors.AsType[*jobs.BusyError](err); err != nil && !begun {
 		return err
 	}
-	return v.done(approvals.Address(a.Batch), "You refused it. Its orders are being withdrawn.")
+	return v.done(approval.Address(a.Batch), "You refused it. Its orders are being withdrawn.")
 }

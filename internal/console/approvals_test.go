@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
+	"orderpost/internal/approval"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/settle"
-	room "orderpost/internal/waiting"
+	room "orderpost/internal/worker/feed"
 )
 
 // approvers writes a file of users: anna and bob may approve, carol may not.
@@ -55,10 +55,10 @@ func writeApprovers(t *testing.T, path string, names ...string) {
 // approving sets the rule and lets a worker feed.
 func (r *rig) approving(rule string) {
 	r.Helper()
-	approvals.SetRule(r.T.Context(), r.worker, rule, "w0", "test", zerolog.Nop())
+	approval.SetRule(r.T.Context(), r.worker, rule, "w0", "test", zerolog.Nop())
 	f := room.New(room.Options{Queue: r.worker, Fleet: fleet.New(r.worker), Name: "w1", Log: zerolog.Nop()})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.T.Context()))
-	carrier := approvals.Carrier{Queue: r.worker, Journal: journal.New(r.worker, "orderpost worker", "test"), Log: zerolog.Nop(), Now: time.Now, Leads: f.Leads}
+	carrier := approval.Carrier{Queue: r.worker, Journal: journal.New(r.worker, "orderpost worker", "test"), Log: zerolog.Nop(), Now: time.Now, Leads: f.Leads}
 	var sides sync.WaitGroup
 	sides.Go(func() { f.Run(ctx) })
 	sides.Go(func() { carrier.Run(ctx) })
@@ -69,7 +69,7 @@ func (r *rig) approving(rule string) {
 func (b *browser) waitsFor(batch string) (page string) {
 	b.Helper()
 	require.Eventually(b, func() bool {
-		page = b.do(http.MethodGet, approvals.Address(batch), nil).page
+		page = b.do(http.MethodGet, approval.Address(batch), nil).page
 		return strings.Contains(page, "needs approval")
 	}, time.Minute, 20*time.Millisecond)
 	return page
@@ -77,7 +77,7 @@ func (b *browser) waitsFor(batch string) (page string) {
 
 func (r *rig) left(batch string) int {
 	r.Helper()
-	n, err := r.worker.Waiting.Of(r.T.Context(), books.ImportToken(batch))
+	n, err := r.worker.Waiting.Of(r.T.Context(), imports.ImportToken(batch))
 	require.NoError(r, err)
 	return int(n)
 }
@@ -191,7 +191,7 @@ func TestRefusingAnImport(t *testing.T) {
 	require.Contains(t, text(bob.send(http.StatusUnprocessableEntity, "/approval/refuse", "batch", batch)), "Fill in the field &#34;Reason&#34; first.")
 	bob.send(http.StatusOK, "/approval/refuse", "batch", batch, "note", "the prices are of last year")
 	require.Eventually(t, func() bool { return r.left(batch) == 0 }, time.Minute, 5*time.Millisecond)
-	require.Contains(t, text(anna.open(http.StatusOK, approvals.Address(batch))), "bob refused it at ")
+	require.Contains(t, text(anna.open(http.StatusOK, approval.Address(batch))), "bob refused it at ")
 	a := r.as("dora").do(http.MethodPost, "/approval/approve", map[string][]string{"batch": {batch}, "seen": {seenField.FindStringSubmatch(ask)[1]}})
 	require.Equal(t, http.StatusConflict, a.StatusCode)
 	require.Contains(t, text(a.page), "bob refused this import at ")
@@ -216,14 +216,14 @@ func TestApprovalsOfCommandsAndLinks(t *testing.T) {
 	r.Server = r.console(func(c *Config) { c.Users = approvers(t, "anna", "bob") })
 	anna, bob := r.as("anna"), r.as("bob")
 	require.Contains(t, text(anna.send(http.StatusOK, "/approval/approve", "batch", "march")), "You approved it. Another login must approve it, too.")
-	require.Contains(t, text(anna.open(http.StatusOK, approvals.Address("march"))), "You approved it already; another login must approve it, too.")
+	require.Contains(t, text(anna.open(http.StatusOK, approval.Address("march"))), "You approved it already; another login must approve it, too.")
 	require.Eventually(t, func() bool {
 		return strings.Contains(text(bob.open(http.StatusOK, "/")), "you a login other than anna")
 	}, time.Minute, 20*time.Millisecond)
 	require.Equal(t, 1, r.left("march"))
 	bob.send(http.StatusOK, "/approval/approve", "batch", "march")
 	require.Eventually(t, func() bool { return r.left("march") == 0 }, time.Minute, 5*time.Millisecond)
-	anna.open(http.StatusNotFound, approvals.Address("nothing"))
+	anna.open(http.StatusNotFound, approval.Address("nothing"))
 }
 
 // TestTwoConsolesShowTheSame: bob's console has read an import that a program still stores.
@@ -247,7 +247,7 @@ func TestTwoConsolesShowTheSame(t *testing.T) {
 	require.Contains(t, text(anna.waitsFor("march")), "Orders that wait 3")
 	require.Contains(t, text(anna.send(http.StatusOK, "/approval/approve", "batch", "march")), "You approved it. Another login must approve it, too.")
 	store("A-4")
-	require.Contains(t, text(bob.open(http.StatusOK, approvals.Address("march"))), "Orders that wait 3")
+	require.Contains(t, text(bob.open(http.StatusOK, approval.Address("march"))), "Orders that wait 3")
 	require.Contains(t, text(bob.send(http.StatusOK, "/approval/approve", "batch", "march")), "You approved it. Its orders take their turns.")
 	require.Eventually(t, func() bool { return r.left("march") == 1 }, time.Minute, 5*time.Millisecond)
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/books"
-	"orderpost/internal/importer"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -45,7 +45,7 @@ type batches struct {
 	wake  chan struct{}
 
 	reading sync.Mutex // one reading of the list at a time
-	list    []*books.Import
+	list    []*imports.Import
 	listed  time.Time
 	files   map[string]string // what people call the imports in list, by batch
 	asked   time.Time         // when a name that is not in files was last looked for
@@ -113,7 +113,7 @@ func (b *batches) look(batch string) (c batchCount, empty time.Time, behind bool
 
 // imports lists what is remembered, the latest first. It reads once for all viewers, at
 // most once a second.
-func (b *batches) imports(ctx context.Context) ([]*books.Import, error) {
+func (b *batches) imports(ctx context.Context) ([]*imports.Import, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	if time.Since(b.listed) < freshFor {
@@ -121,11 +121,11 @@ func (b *batches) imports(ctx context.Context) ([]*books.Import, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	list, err := books.Imports(ctx, b.queue)
+	list, err := imports.Imports(ctx, b.queue)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
+	slices.SortFunc(list, func(a, b *imports.Import) int { return b.StartedAt.Compare(a.StartedAt) })
 	b.list, b.listed, b.files = list, time.Now(), make(map[string]string, len(list))
 	for _, imp := range list {
 		b.files[imp.Batch], _ = importName(imp)

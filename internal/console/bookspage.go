@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/approval"
+	"orderpost/internal/audit"
+	"orderpost/internal/platform/jobs"
 )
 
 // auditKind is the kind of the job that balances the books. One runs at a time.
@@ -27,7 +27,7 @@ type booksPage struct {
 	Job     *jobs.Job
 	Running bool // asked once: the audit may end while the page is made
 	// Audit is nil until the first audit has ended well.
-	Audit   *books.AuditResult
+	Audit   *audit.AuditResult
 	Tone    string
 	Verdict string
 	Wrong   []string
@@ -48,7 +48,7 @@ func showBooks(v *visit) error {
 	}
 	p.Took = p.Job.Ended().Sub(p.Job.Started).Round(time.Millisecond)
 	result, err := p.Job.Result()
-	switch a, ok := result.(*books.AuditResult); {
+	switch a, ok := result.(*audit.AuditResult); {
 	case p.Job.State() == jobs.Stopped:
 		p.Failed = "It was stopped before its end, so it says nothing about the books."
 		if by := p.Job.Stopper(); by != "" {
@@ -93,11 +93,11 @@ func (p *booksPage) judge() {
 func startAudit(v *visit) error {
 	q := v.queue()
 	_, err := v.s.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: v.person().Name}, func(ctx context.Context, job *jobs.Job) (any, error) {
-		a, err := books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
+		a, err := audit.AuditAndTell(ctx, q, func(p audit.AuditProgress) {
 			job.Tell(jobs.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: int64(p.Read), Of: int64(max(p.Read, p.Of))})
 		})
 		if err == nil {
-			err = approvals.Audit(ctx, q, a)
+			err = approval.Audit(ctx, q, a)
 		}
 		return a, err
 	})

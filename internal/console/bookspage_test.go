@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/audit"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/jobs"
 )
 
 // TestBooks: an audit runs in the background and prints the command's sums.
@@ -44,7 +44,7 @@ func TestOneAuditAtATime(t *testing.T) {
 	_, err := r.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: "viewer"}, func(ctx context.Context, job *jobs.Job) (any, error) {
 		job.Tell(jobs.Progress{Step: "look 1", Done: 2560, Of: 10_000})
 		<-ctx.Done()
-		return (*books.AuditResult)(nil), ctx.Err()
+		return (*audit.AuditResult)(nil), ctx.Err()
 	})
 	require.NoError(t, err)
 	job := r.jobs.Last(auditKind)

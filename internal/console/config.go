@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/endpoint"
+	"orderpost/internal/platform/endpoint"
 	"orderpost/internal/queue"
 )
 

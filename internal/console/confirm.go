@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"orderpost/internal/approvals"
+	"orderpost/internal/approval"
 )
 
 // confirmation is a page that says what an act will do before it does it. A GET
@@ -155,9 +155,9 @@ func (v *visit) pageOf() string {
 	}
 	if strings.HasPrefix(v.URL.Path, "/approval/") {
 		if act := v.field("act"); act != "" {
-			return approvals.ActAddress(act)
+			return approval.ActAddress(act)
 		}
-		return approvals.Address(v.field("batch"))
+		return approval.Address(v.field("batch"))
 	}
 	if dir := path.Dir(v.URL.Path); dir != "/" {
 		return dir

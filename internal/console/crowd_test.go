@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"orderpost/internal/uploads"
+	"orderpost/internal/files/uploads"
 )
 
 // raw opens a connection to the console and sends what a client without manners sends.

@@ -24,7 +24,7 @@
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
 //	batches.go   outcomes by import
-//	letters.go   the index of dead letters (package books), letterlist.go a page of them
+//	letters.go   the index of dead letters (package deadletter), letterlist.go a page of them
 //
 // What several pages share: gate.go says whether the fleet sends, and if not, why; alike.go finds
 // order numbers that look like another one; questions.go, the cells that a check asks about;

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"orderpost/internal/importer"
-	"orderpost/internal/jobs"
+	"orderpost/internal/deadletter"
+	"orderpost/internal/files/importer"
 	"orderpost/internal/journal"
-	"orderpost/internal/letters"
+	"orderpost/internal/platform/jobs"
 )
 
 // exportRoutes hand out the orders of dead letters, as deadletter export does. Orders
@@ -36,9 +36,9 @@ func planExport(v *visit) error {
 	return startPreview(v, p, exportTitle, func(ctx context.Context, job *jobs.Job) (any, error) {
 		of, err := v.s.lettersOf(ctx, p)
 		if err != nil {
-			return letters.Survey{}, err
+			return deadletter.Survey{}, err
 		}
-		return letters.Look(ctx, v.s.queue, p.Group, func(s letters.Survey) {
+		return deadletter.Look(ctx, v.s.queue, p.Group, func(s deadletter.Survey) {
 			job.Tell(jobs.Progress{Step: count(s.Orders) + " to export", Done: int64(s.Seen), Of: int64(max(of, s.Seen))})
 		})
 	})
@@ -46,7 +46,7 @@ func planExport(v *visit) error {
 
 // exportPage is what the page of a preview shows of an export.
 type exportPage struct {
-	letters.Survey
+	deadletter.Survey
 	// Why are the reasons for orders that one of the formats cannot hold.
 	Why []string
 	// Mark is that of the survey.
@@ -59,7 +59,7 @@ type exportPage struct {
 func (e *exportPage) LeftOfCSV() int { return e.Left + e.Orders - e.Flat }
 
 // exporting fills in what an export would hold.
-func (p *jobPage) exporting(v *visit, s letters.Survey) {
+func (p *jobPage) exporting(v *visit, s deadletter.Survey) {
 	e := &exportPage{Survey: s, Mark: surveyMark(p.Job, s), Why: slices.Clone(s.Errors), MaySave: p.State() == jobs.Done && s.Orders > 0 && v.may(Importer)}
 	if n := s.Columns.Odd(); n > 0 {
 		e.Why = append(e.Why, plural(n, "order has", "orders have")+" other fields than the rest. CSV cannot hold them together: filter for them, and export them on their own.")
@@ -76,7 +76,7 @@ func (p *jobPage) exporting(v *visit, s letters.Survey) {
 }
 
 // surveyMark is the mark of what an export would hold.
-func surveyMark(job *jobs.Job, s letters.Survey) string {
+func surveyMark(job *jobs.Job, s deadletter.Survey) string {
 	return previewMark(job, map[string]int{"orders": s.Orders, "left": s.Left, "flat": s.Flat})
 }
 
@@ -88,7 +88,7 @@ func saveExport(v *visit) error {
 	}
 	p, _ := job.Subject.(*plan)
 	result, _ := job.Result()
-	survey, surveyed := result.(letters.Survey)
+	survey, surveyed := result.(deadletter.Survey)
 	format := v.field("format")
 	switch {
 	case p == nil || p.act != journal.Export || job.State() != jobs.Done || !surveyed:
@@ -99,7 +99,7 @@ func saveExport(v *visit) error {
 	if err := v.asSeen(surveyMark(job, survey), "This is not the export that you have looked at."); err != nil {
 		return err
 	}
-	about := p.about(letters.Tally{}, "")
+	about := p.about(deadletter.Tally{}, "")
 	about.Expected = map[string]int{"exported": survey.Orders}
 	about.Details["format"] = format
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
@@ -113,11 +113,11 @@ func saveExport(v *visit) error {
 		kind = csvType
 	}
 	out := &late{v: v, begin: func() { download(v, "dead-letters-"+time.Now().UTC().Format("2006-01-02-1504")+"."+format, kind) }}
-	to := letters.NDJSON(out)
+	to := deadletter.NDJSON(out)
 	if format == "csv" {
-		to = letters.Sheet(out, survey.Columns, importer.EscapeFormula)
+		to = deadletter.Sheet(out, survey.Columns, importer.EscapeFormula)
 	}
-	written, left, err := letters.Export(v.Context(), v.queue(), p.Group, to)
+	written, left, err := deadletter.Export(v.Context(), v.queue(), p.Group, to)
 	r := exported(v.Context(), map[string]int{"exported": written, "left out": left}, err)
 	if err == nil && left > 0 {
 		r.End = journal.Partial

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/importer"
+	"orderpost/internal/files/importer"
 	"orderpost/internal/journal"
 )
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"orderpost/internal/duration"
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
+	"orderpost/internal/platform/duration"
 )
 
 // holdTimes are how long a person can hold the fleet with one choice.

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet"
-	"orderpost/internal/importer"
 	"orderpost/internal/order"
 )
 

@@ -11,12 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/approval"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/journal"
-	"orderpost/internal/letters"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/jobs"
 	"orderpost/internal/settle"
 )
 
@@ -44,8 +43,8 @@ func (s *Server) groupRoutes() []route {
 // between its preview and its run.
 type plan struct {
 	act journal.Kind
-	letters.Group
-	filter books.LetterFilter
+	deadletter.Group
+	filter deadletter.LetterFilter
 	fields map[string][]string // the filter as the journal keeps it
 	// unknown: also orders that may exist already. late: without their deadlines.
 	unknown, late bool
@@ -120,7 +119,7 @@ func readPlan(v *visit, act journal.Kind) (*plan, error) {
 	p.Selects, p.fields = matcher.Selects, p.filter.Fields(matcher)
 	ctx, cancel := v.brief()
 	defer cancel()
-	last, err := books.LastLetter(ctx, v.s.queue)
+	last, err := deadletter.LastLetter(ctx, v.s.queue)
 	if err != nil {
 		return nil, err
 	}
@@ -164,37 +163,37 @@ func noUnknown() error {
 }
 
 // deed is what the plan does with each letter.
-func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) letters.Deed {
+func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) deadletter.Deed {
 	switch p.act {
 	case journal.Drop:
-		return letters.Drop(s.queue, who)
+		return deadletter.Drop(s.queue, who)
 	case journal.Resolve:
-		return letters.Resolve(s.queue, as, who)
+		return deadletter.Resolve(s.queue, as, who)
 	default:
 		o := settle.ReplayOptions{ResubmitUnknown: p.unknown, Person: who}
 		if p.late {
 			o.Deadline = new(time.Time)
 		}
-		return letters.Replay(s.queue, o)
+		return deadletter.Replay(s.queue, o)
 	}
 }
 
-// previewing counts what the plan would do. Its result is an letters.Tally.
+// previewing counts what the plan would do. Its result is a deadletter.Tally.
 func (s *Server) previewing(p *plan) jobRun {
 	deed := p.deed(s, order.OutcomeAccepted, settle.Person{})
-	return s.through(p, func(ctx context.Context, o letters.Options) (letters.Tally, error) {
-		return letters.Preview(ctx, s.queue, p.Group, deed, o)
+	return s.through(p, func(ctx context.Context, o deadletter.Options) (deadletter.Tally, error) {
+		return deadletter.Preview(ctx, s.queue, p.Group, deed, o)
 	})
 }
 
 // through goes through the plan's letters and tells how far it is.
-func (s *Server) through(p *plan, walk func(context.Context, letters.Options) (letters.Tally, error)) jobRun {
+func (s *Server) through(p *plan, walk func(context.Context, deadletter.Options) (deadletter.Tally, error)) jobRun {
 	return func(ctx context.Context, job *jobs.Job) (any, error) {
 		of, err := s.lettersOf(ctx, p)
 		if err != nil {
-			return letters.Tally{}, err
+			return deadletter.Tally{}, err
 		}
-		return walk(ctx, letters.Options{Tell: func(t letters.Tally) {
+		return walk(ctx, deadletter.Options{Tell: func(t deadletter.Tally) {
 			job.Tell(jobs.Progress{Step: counted(t.Counts()), Done: int64(t.Seen), Of: int64(max(of, t.Seen))})
 		}})
 	}
@@ -210,7 +209,7 @@ func (s *Server) lettersOf(ctx context.Context, p *plan) (uint64, error) {
 }
 
 // about is what the journal keeps of the plan.
-func (p *plan) about(t letters.Tally, note string) journal.About {
+func (p *plan) about(t deadletter.Tally, note string) journal.About {
 	about := journal.About{Kind: p.act, Filter: p.fields, LastSeq: p.Last, Expected: t.Counts(), Note: note, Details: make(map[string]string)}
 	if no, one := p.filter.Only(); one {
 		about.OrderNo = no
@@ -275,19 +274,19 @@ func (p *plan) again(change ...string) url.Values {
 }
 
 // previewOf returns the job of a preview that a person may still decide on.
-func previewOf(v *visit) (*jobs.Job, *plan, letters.Tally, error) {
+func previewOf(v *visit) (*jobs.Job, *plan, deadletter.Tally, error) {
 	job := v.s.jobs.Find(v.PathValue("id"))
 	if job == nil {
-		return nil, nil, letters.Tally{}, noJob()
+		return nil, nil, deadletter.Tally{}, noJob()
 	}
 	p, ok := job.Subject.(*plan)
 	result, _ := job.Result()
-	tally, counted := result.(letters.Tally)
+	tally, counted := result.(deadletter.Tally)
 	if !ok || job.Kind != previewKind || job.State() != jobs.Done || !counted {
-		return nil, nil, letters.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
+		return nil, nil, deadletter.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
 	}
 	if old := v.s.now().Sub(job.Ended()); old > previewLasts {
-		return nil, nil, letters.Tally{}, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
+		return nil, nil, deadletter.Tally{}, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
 			todo: "Open the list of dead letters and preview again."}
 	}
 	return job, p, tally, nil
@@ -359,27 +358,27 @@ func begun(run *jobs.Job) error {
 }
 
 // startGroup writes the intention into the journal and starts the run.
-func startGroup(v *visit, preview *jobs.Job, p *plan, expected letters.Tally, as order.Outcome, note string) error {
+func startGroup(v *visit, preview *jobs.Job, p *plan, expected deadletter.Tally, as order.Outcome, note string) error {
 	about := p.about(expected, note)
 	if as != order.OutcomeNone {
 		about.Details["as"] = as.String()
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
 	defer cancel()
-	act, err := approvals.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about)})
+	act, err := approval.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about)})
 	if err != nil {
 		return unannounced(err)
 	}
 	deed := p.deed(v.s, as, settle.Person{Name: v.person().Name, Note: note})
-	walk := v.s.through(p, func(ctx context.Context, o letters.Options) (letters.Tally, error) {
+	walk := v.s.through(p, func(ctx context.Context, o deadletter.Options) (deadletter.Tally, error) {
 		o.Did = p.noteOrder
-		return letters.Run(ctx, v.s.queue, p.Group, deed, o)
+		return deadletter.Run(ctx, v.s.queue, p.Group, deed, o)
 	})
 	spec := jobs.Spec{Kind: string(p.act), Key: runKey(preview), Once: true, Title: groupActs[p.act].title, By: v.person().Name, Subject: p}
 	job, err := v.s.jobs.Start(spec, func(ctx context.Context, job *jobs.Job) (any, error) {
 		result, err := walk(ctx, job)
 		v.s.watch.forget()
-		tally, _ := result.(letters.Tally)
+		tally, _ := result.(deadletter.Tally)
 		job.Lack(v.s.unwritten(act, act.End(ctx, tally.Result(ctx, deed, err))))
 		return result, err
 	})

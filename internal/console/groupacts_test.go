@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/jobs"
 )
 
 // preview posts the list's form and returns the preview's path once it has ended.
@@ -234,7 +234,7 @@ func TestMistakesInGroups(t *testing.T) {
 // TestJobIsStopped by an operator, and says so; a viewer cannot.
 func TestJobIsStopped(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	p := &plan{act: journal.Drop, fields: map[string][]string{"all": {"true"}}, filter: books.LetterFilter{}}
+	p := &plan{act: journal.Drop, fields: map[string][]string{"all": {"true"}}, filter: deadletter.LetterFilter{}}
 	job, err := r.jobs.Start(jobs.Spec{Kind: string(journal.Drop), Title: "Drop dead letters", By: "operator", Subject: p}, waiting)
 	require.NoError(t, err)
 	viewer, operator := r.as("viewer"), r.as("operator")

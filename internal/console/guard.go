@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/endpoint"
+	"orderpost/internal/platform/endpoint"
 )
 
 // policy is the Content-Security-Policy of every answer.

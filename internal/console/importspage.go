@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/books"
-	"orderpost/internal/importer"
-	"orderpost/internal/jobs"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/uploads"
+	"orderpost/internal/platform/jobs"
 )
 
 func (s *Server) importRoutes() []route {
@@ -41,7 +41,7 @@ type importsPage struct {
 
 // importLine is an import with the present outcomes of its orders.
 type importLine struct {
-	*books.Import
+	*imports.Import
 	// Name is what people call it, Other the file or the batch, whichever that is not.
 	Name, Other      string
 	Count            batchCount
@@ -84,7 +84,7 @@ const clocksDiffer = 2 * time.Second
 
 // lineOf sums up an import. Its orders without an outcome have none any more if the queue and
 // the waiting room were empty before the outcomes were counted.
-func lineOf(v *visit, imp *books.Import) (line importLine, behind bool) {
+func lineOf(v *visit, imp *imports.Import) (line importLine, behind bool) {
 	line.Import = imp
 	line.Name, line.Other = importName(imp)
 	var empty time.Time
@@ -144,7 +144,7 @@ const stillRunning = 15 * time.Second
 // openOrders returns how many orders of an import have no outcome yet: the rows that
 // were dealt with, but for those that were not enqueued, that were settled before, and
 // that have an outcome.
-func openOrders(imp *books.Import, c *batchCount) int {
+func openOrders(imp *imports.Import, c *batchCount) int {
 	n := imp.Done - c.Total()
 	for fate, k := range imp.Counts {
 		switch f := importer.Fate(fate); {
@@ -178,14 +178,14 @@ type importPage struct {
 }
 
 // importOf returns the import that the request names.
-func importOf(v *visit) (*books.Import, error) {
+func importOf(v *visit) (*imports.Import, error) {
 	name := v.query("batch")
 	if v.Method == http.MethodPost {
 		name = v.field("batch")
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
 	defer cancel()
-	imp, err := books.ReadImport(ctx, v.queue(), name)
+	imp, err := imports.ReadImport(ctx, v.queue(), name)
 	if err == nil && imp == nil {
 		err = notFound(fmt.Sprintf("Nothing is known about an import %q.", shorten(plain(name), 100)), "The page Imports lists those that are known.")
 	}
@@ -194,7 +194,7 @@ func importOf(v *visit) (*books.Import, error) {
 
 // importName is what people call an import: the batch, if somebody chose one, and
 // otherwise the file without its folder. other is the other one.
-func importName(imp *books.Import) (name, other string) {
+func importName(imp *imports.Import) (name, other string) {
 	file := strings.TrimRight(imp.File, "/\\")
 	file = file[strings.LastIndexAny(file, "/\\")+1:]
 	if file == "" || imp.Fingerprint == "" || !strings.HasPrefix(imp.Fingerprint, imp.Batch) {
@@ -215,10 +215,10 @@ func showImport(v *visit) error {
 	p.importLine, p.Behind = lineOf(v, imp)
 	ctx, cancel := v.brief()
 	defer cancel()
-	if p.Waits, err = v.s.queue.Waiting.Of(ctx, books.ImportToken(imp.Batch)); err != nil {
+	if p.Waits, err = v.s.queue.Waiting.Of(ctx, imports.ImportToken(imp.Batch)); err != nil {
 		return err
 	}
-	hold, err := books.HeldBy(ctx, v.queue(), imp.Batch)
+	hold, err := imports.HeldBy(ctx, v.queue(), imp.Batch)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func cancelImport(v *visit) error {
 	if v.Method != http.MethodPost {
 		ctx, cancel := context.WithTimeout(v.Context(), previewTime)
 		defer cancel()
-		would, err := books.WouldCancelBatch(ctx, v.s.queue, imp.Batch)
+		would, err := imports.WouldCancelBatch(ctx, v.s.queue, imp.Batch)
 		if err != nil {
 			return err
 		}
@@ -299,17 +299,17 @@ const cancelKind = "cancel"
 
 func cancelKey(batch string) string { return "cancel " + batch }
 
-// withdraw cancels an import. Its result is a books.Cancelled.
+// withdraw cancels an import. Its result is an imports.Cancelled.
 func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by uploads.Person, in journal.Intention) (any, error) {
 	act, err := s.journal().Begin(ctx, in)
 	if err != nil {
-		return books.Cancelled{}, err
+		return imports.Cancelled{}, err
 	}
-	var c books.Cancelled
+	var c imports.Cancelled
 	if s.desk != nil {
 		c, err = s.desk.CancelBatch(ctx, batch, by)
 	} else {
-		c, err = books.CancelBatch(ctx, s.queue, batch, by.Name)
+		c, err = imports.CancelBatch(ctx, s.queue, batch, by.Name)
 	}
 	r := journal.Result{End: journal.Done, Counts: c.Counts()}
 	switch {
@@ -326,7 +326,7 @@ func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by u
 // cancelling is a cancellation under way or done.
 type cancelling struct {
 	*jobs.Job
-	books.Cancelled
+	imports.Cancelled
 	Running bool
 	Error   string
 }
@@ -339,7 +339,7 @@ func (s *Server) cancelling(batch string) *cancelling {
 	}
 	c := &cancelling{Job: job, Running: job.State() == jobs.Running}
 	result, err := job.Result()
-	c.Cancelled, _ = result.(books.Cancelled)
+	c.Cancelled, _ = result.(imports.Cancelled)
 	if err != nil {
 		c.Error = sentence(err.Error())
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
-	"orderpost/internal/jobs"
+	"orderpost/internal/approval"
+	"orderpost/internal/deadletter"
+	"orderpost/internal/files/uploads"
 	"orderpost/internal/journal"
-	"orderpost/internal/letters"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/jobs"
 	"orderpost/internal/settle"
-	"orderpost/internal/uploads"
+	"orderpost/internal/status"
 )
 
 func (s *Server) jobRoutes() []route {
@@ -80,7 +80,7 @@ func showJob(v *visit) error {
 	case auditKind:
 		return v.done("/books", "")
 	case assessKind:
-		return v.done(approvals.Address(subject), "")
+		return v.done(approval.Address(subject), "")
 	case cancelKind:
 		return v.done(importAddress(subject), "")
 	case uploads.CheckKind, uploads.ImportKind:
@@ -110,14 +110,14 @@ func showJob(v *visit) error {
 // ended fills in what a job has found or done.
 func (p *jobPage) ended(v *visit, plan *plan) {
 	result, err := p.Result()
-	if survey, ok := result.(letters.Survey); ok && err == nil {
+	if survey, ok := result.(deadletter.Survey); ok && err == nil {
 		p.exporting(v, survey)
 		return
 	}
-	tally, _ := result.(letters.Tally)
+	tally, _ := result.(deadletter.Tally)
 	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
 	p.Errors, p.Run = tally.Errors, runOf(v, p.Job)
-	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b letters.Fate) int {
+	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b deadletter.Fate) int {
 		if tally.Fates[a] != tally.Fates[b] {
 			return tally.Fates[b] - tally.Fates[a]
 		}
@@ -164,7 +164,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 }
 
 // offer adds what else could be permitted.
-func (p *jobPage) offer(v *visit, plan *plan, t letters.Tally) {
+func (p *jobPage) offer(v *visit, plan *plan, t deadletter.Tally) {
 	if plan.act != journal.Replay {
 		return
 	}
@@ -177,30 +177,30 @@ func (p *jobPage) offer(v *visit, plan *plan, t letters.Tally) {
 		}
 		p.Again = append(p.Again, f)
 	}
-	if n := t.Fates[letters.Fate(settle.ReplayInDoubt.String())]; n > 0 && v.person().ResubmitUnknown {
+	if n := t.Fates[deadletter.Fate(settle.ReplayInDoubt.String())]; n > 0 && v.person().ResubmitUnknown {
 		add("Preview with the "+plural(n, "order", "orders")+" in doubt", "unknown")
 	}
-	if n := t.Fates[letters.Fate(settle.ReplayLate.String())]; n > 0 {
+	if n := t.Fates[deadletter.Fate(settle.ReplayLate.String())]; n > 0 {
 		add("Preview without the "+plural(n, "deadline that has passed", "deadlines that have passed"), "late")
 	}
 }
 
 // fateWords says what became of letters, or would.
-func fateWords(f letters.Fate, preview bool) string {
-	words := map[letters.Fate][2]string{
-		"replayed":        {"put back into the queue", "would be put back into the queue"},
-		"replayed-before": {"put back by an earlier run, which was cut off", "were put back by an earlier run, which was cut off; only the letter is left"},
-		letters.Gone:      {"gone or replaced meanwhile: somebody else was first", "gone or replaced meanwhile"},
-		letters.Pending:   {"stay: an intent for the order is in the queue", "would stay: an intent for the order is in the queue"},
-		"accepted":        {"stay: the order was accepted", "would stay: the order was accepted"},
-		"in-doubt":        {"stay: the order may exist at the API", "would stay: the order may exist at the API"},
-		"other-in-doubt":  {"stay: the order may exist with other fields; resolve it first", "would stay: the order may exist with other fields; resolve it first"},
-		"late":            {"stay: the deadline has passed", "would stay: the deadline has passed"},
-		"foreign":         {"stay: the subject is not the order's; export, correct and enqueue", "would stay: the subject is not the order's"},
-		letters.Dropped:   {"forgotten", "would be forgotten"},
-		letters.Resolved:  {"settled by your word", "would be settled by your word"},
-		letters.Certain:   {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
-		letters.Unsettled: {"stay: an error, see below", "could not be judged, see below"},
+func fateWords(f deadletter.Fate, preview bool) string {
+	words := map[deadletter.Fate][2]string{
+		"replayed":           {"put back into the queue", "would be put back into the queue"},
+		"replayed-before":    {"put back by an earlier run, which was cut off", "were put back by an earlier run, which was cut off; only the letter is left"},
+		deadletter.Gone:      {"gone or replaced meanwhile: somebody else was first", "gone or replaced meanwhile"},
+		deadletter.Pending:   {"stay: an intent for the order is in the queue", "would stay: an intent for the order is in the queue"},
+		"accepted":           {"stay: the order was accepted", "would stay: the order was accepted"},
+		"in-doubt":           {"stay: the order may exist at the API", "would stay: the order may exist at the API"},
+		"other-in-doubt":     {"stay: the order may exist with other fields; resolve it first", "would stay: the order may exist with other fields; resolve it first"},
+		"late":               {"stay: the deadline has passed", "would stay: the deadline has passed"},
+		"foreign":            {"stay: the subject is not the order's; export, correct and enqueue", "would stay: the subject is not the order's"},
+		deadletter.Dropped:   {"forgotten", "would be forgotten"},
+		deadletter.Resolved:  {"settled by your word", "would be settled by your word"},
+		deadletter.Certain:   {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
+		deadletter.Unsettled: {"stay: an error, see below", "could not be judged, see below"},
 	}[f]
 	if preview {
 		return words[1]
@@ -249,7 +249,7 @@ func (p *jobPage) followReplay(v *visit, plan *plan) error {
 	ctx, cancel := v.brief()
 	defer cancel()
 	for _, no := range orders {
-		f, err := books.Find(ctx, v.queue(), no)
+		f, err := status.Find(ctx, v.queue(), no)
 		if err != nil {
 			return err
 		}

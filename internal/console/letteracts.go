@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
@@ -96,7 +96,7 @@ func (p replayPlan) state() string {
 func planReplay(v *visit, l *settle.Letter) (p replayPlan, err error) {
 	p.Person = settle.Person{Name: v.person().Name, Note: v.field("note")}
 	judge := func() (err error) {
-		ends, err := books.DryRunReplay(v.Context(), v.s.queue, []*settle.Letter{l}, p.ReplayOptions)
+		ends, err := deadletter.DryRunReplay(v.Context(), v.s.queue, []*settle.Letter{l}, p.ReplayOptions)
 		if err == nil {
 			p.end = ends[0]
 		}
@@ -275,7 +275,7 @@ func dropLetter(v *visit) error {
 	if err != nil {
 		return err
 	}
-	would, err := books.DryRunDrop(v.Context(), v.s.queue, []*settle.Letter{l})
+	would, err := deadletter.DryRunDrop(v.Context(), v.s.queue, []*settle.Letter{l})
 	if err != nil {
 		return err
 	}

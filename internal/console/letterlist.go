@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 )
 
@@ -36,12 +36,12 @@ const (
 
 // letterList is the page of dead letters.
 type letterList struct {
-	books.LetterTotals
-	Filter   books.LetterFilter
+	deadletter.LetterTotals
+	Filter   deadletter.LetterFilter
 	Filtered bool
 	Wrong    []string
 	Outcomes []outcomeChoice
-	*books.LetterSelection
+	*deadletter.LetterSelection
 	Shown []letterGroup
 	// MoreGroups counts the groups that are not shown, AllGroups is the address that
 	// shows them.
@@ -70,7 +70,7 @@ type outcomeChoice struct {
 
 // letterRow is a letter with what people call its import.
 type letterRow struct {
-	books.LetterRow
+	deadletter.LetterRow
 	Import string
 	// Known: the import has a page.
 	Known bool
@@ -78,13 +78,13 @@ type letterRow struct {
 
 // letterGroup is a group with the address of its letters.
 type letterGroup struct {
-	books.LetterGroup
+	deadletter.LetterGroup
 	Link string
 }
 
 // readFilter reads the filter of an address or a form, by the names of the flags of
 // deadletter list.
-func readFilter(values url.Values) books.LetterFilter {
+func readFilter(values url.Values) deadletter.LetterFilter {
 	list := func(name string) (out []string) {
 		for _, text := range values[name] {
 			for _, word := range strings.Split(text, ",") {
@@ -96,12 +96,12 @@ func readFilter(values url.Values) books.LetterFilter {
 		return out
 	}
 	text := func(name string) string { return strings.TrimSpace(values.Get(name)) }
-	return books.LetterFilter{Outcomes: list("outcome"), Statuses: list("status"), Reason: text("reason"), Answer: text("answer"), Batch: text("batch"),
+	return deadletter.LetterFilter{Outcomes: list("outcome"), Statuses: list("status"), Reason: text("reason"), Answer: text("answer"), Batch: text("batch"),
 		OrderNo: values.Get("order-no"), Since: text("since"), Until: text("until")}
 }
 
 // filterFields is the reverse of readFilter.
-func filterFields(f books.LetterFilter) url.Values {
+func filterFields(f deadletter.LetterFilter) url.Values {
 	values := make(url.Values)
 	set := func(name string, texts ...string) {
 		for _, text := range texts {
@@ -122,7 +122,7 @@ func filterFields(f books.LetterFilter) url.Values {
 }
 
 // lettersAt is the address of the list with a filter and more parameters.
-func lettersAt(f books.LetterFilter, more ...string) string {
+func lettersAt(f deadletter.LetterFilter, more ...string) string {
 	values := filterFields(f)
 	for i := 0; i+1 < len(more); i += 2 {
 		if more[i+1] != "" {
@@ -137,7 +137,7 @@ func lettersAt(f books.LetterFilter, more ...string) string {
 
 func showLetters(v *visit) error {
 	index := seeLetters(v)
-	p := letterList{Filter: readFilter(v.URL.Query()), LetterTotals: index.Totals(), LetterSelection: &books.LetterSelection{}}
+	p := letterList{Filter: readFilter(v.URL.Query()), LetterTotals: index.Totals(), LetterSelection: &deadletter.LetterSelection{}}
 	p.Filtered, p.Begin = !p.Filter.Empty(), lettersAt(p.Filter)
 	matcher, wrong := p.Filter.Compile(time.Now())
 	for _, w := range wrong {
@@ -222,7 +222,7 @@ func (p *letterList) group(all bool) {
 	for _, g := range groups {
 		f := p.Filter
 		f.Outcomes = []string{g.Outcome.String()}
-		if g.Reason != "" && g.Reason != books.OtherReasons {
+		if g.Reason != "" && g.Reason != deadletter.OtherReasons {
 			f.Reason = g.Reason
 		}
 		if g.Said != "" {

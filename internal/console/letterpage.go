@@ -6,10 +6,11 @@ import (
 	"net/url"
 	"strconv"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 )
 
 // letterPage is the page of one dead letter.
@@ -36,11 +37,11 @@ func showLetter(v *visit) error {
 	}
 	p := letterPage{Letter: l, Says: sentence(l.Outcome.Meaning()), OrderLink: "/order?no=" + url.QueryEscape(l.Name()),
 		Settles: v.may(Operator), Resolves: resolvable(l, entry.Record)}
-	underway, err := books.Underway(v.Context(), v.queue(), []*settle.Letter{l})
+	underway, err := deadletter.Underway(v.Context(), v.queue(), []*settle.Letter{l})
 	if err != nil {
 		return err
 	}
-	history := orderPage{Found: books.Found{Entry: entry, Letters: []*settle.Letter{l}}}
+	history := orderPage{Found: status.Found{Entry: entry, Letters: []*settle.Letter{l}}}
 	history.list()
 	p.Events = history.Events
 	say := func(name, value string) {
@@ -117,7 +118,7 @@ func readLetter(v *visit, q *queue.Queue) (*settle.Letter, error) {
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
 	defer cancel()
-	l, err := books.LetterAt(ctx, q, seq)
+	l, err := deadletter.LetterAt(ctx, q, seq)
 	if err == nil && l == nil {
 		err = errLetterGone()
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -25,7 +25,7 @@ const (
 // letterWatch is the index of dead letters that all pages share. Pages bring it up to
 // date, at most once a second; what takes longer is read in the background.
 type letterWatch struct {
-	*books.LetterIndex
+	*deadletter.LetterIndex
 	log zerolog.Logger
 
 	turn sync.Mutex // whoever follows the stream
@@ -39,7 +39,7 @@ type letterWatch struct {
 // keptSelection is a selection that the next refresh of a page shows again, if no
 // letter came or went.
 type keptSelection struct {
-	*books.LetterSelection
+	*deadletter.LetterSelection
 	at time.Time
 }
 
@@ -51,11 +51,11 @@ const (
 )
 
 func newLetters(q *queue.Queue, log zerolog.Logger) *letterWatch {
-	return &letterWatch{LetterIndex: books.NewLetterIndex(q), log: log, more: make(chan struct{}, 1), kept: make(map[string]keptSelection)}
+	return &letterWatch{LetterIndex: deadletter.NewLetterIndex(q), log: log, more: make(chan struct{}, 1), kept: make(map[string]keptSelection)}
 }
 
 // selection counts what a filter selects.
-func (l *letterWatch) selection(f books.LetterFilter, m *books.LetterMatcher) *books.LetterSelection {
+func (l *letterWatch) selection(f deadletter.LetterFilter, m *deadletter.LetterMatcher) *deadletter.LetterSelection {
 	key := lettersAt(f)
 	l.mu.Lock()
 	kept, found := l.kept[key]

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 	"orderpost/internal/testing/queuetest"
 )
 
@@ -327,7 +327,7 @@ func TestReplayOfAnExpiredOrder(t *testing.T) {
 	require.Contains(t, text(form), "so it is sent without a deadline")
 	b.send(http.StatusOK, path+"/replay", "seen", hidden(t, form, "seen"))
 	require.Equal(t, "none", r.lastAct().Details["deadline"])
-	found, err := books.Find(t.Context(), r.worker, "A-1")
+	found, err := status.Find(t.Context(), r.worker, "A-1")
 	require.NoError(t, err)
 	require.True(t, found.Pending)
 }

@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -28,7 +29,7 @@ func TestADroppedLetterSettlesNothing(t *testing.T) {
 	}
 	require.Equal(t, 1, count(early))
 	var letters []*settle.Letter
-	require.NoError(t, books.EachLetter(t.Context(), r.worker, func(l *settle.Letter) error { letters = append(letters, l); return nil }))
+	require.NoError(t, deadletter.EachLetter(t.Context(), r.worker, func(l *settle.Letter) error { letters = append(letters, l); return nil }))
 	require.Len(t, letters, 1)
 	gone, err := r.worker.Operator.Drop(t.Context(), letters[0], settle.Person{Name: "anna"})
 	require.NoError(t, err)
@@ -54,7 +55,7 @@ func TestAMinuteOfAClockThatWasAhead(t *testing.T) {
 func TestAnImportOfAClockThatWasAheadIsInterrupted(t *testing.T) {
 	r := newRig(t)
 	word := func(updated time.Time) string {
-		line, _ := lineOf(&visit{s: r.Server}, &books.Import{Batch: "march", Rows: 5, Done: 2, UpdatedAt: updated})
+		line, _ := lineOf(&visit{s: r.Server}, &imports.Import{Batch: "march", Rows: 5, Done: 2, UpdatedAt: updated})
 		return line.Word
 	}
 	require.Equal(t, "running", word(time.Now()))

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/books"
-	"orderpost/internal/letters"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 )
 
 func (s *Server) orderRoutes() []route {
@@ -21,14 +21,14 @@ func (s *Server) orderRoutes() []route {
 
 type orderPage struct {
 	No string
-	books.Found
+	status.Found
 	Known  bool
 	Word   string // the outcome, retrying, or pending
 	Tone   string
 	Says   string
 	Facts  []fact
 	Events []event
-	Steps  []books.Step
+	Steps  []status.Step
 	// Bodies are the orders of the dead letters. They are empty for viewers.
 	Bodies []letterBody
 	// Import is the order's batch, if the console knows an import of that name.
@@ -69,7 +69,7 @@ func showOrder(v *visit) error {
 	}
 	ctx, cancel := v.brief()
 	defer cancel()
-	found, err := books.Find(ctx, v.queue(), p.No)
+	found, err := status.Find(ctx, v.queue(), p.No)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func showOrder(v *visit) error {
 		}
 		p.Bodies = append(p.Bodies, body)
 	}
-	items, err := letters.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
+	items, err := deadletter.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
 	p.NoJournal = err != nil
 	for _, item := range items {
 		p.Acts = append(p.Acts, describeAct(item))

@@ -3,7 +3,7 @@ package console
 import (
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
@@ -23,7 +23,7 @@ type overviewPage struct {
 	// Letters are the dead letters by outcome.
 	Letters  []outcomeCount
 	Unknown  int
-	Totaling books.LetterTotals
+	Totaling deadletter.LetterTotals
 	Awaiting awaiting
 }
 

@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/fleet/imports"
+	"orderpost/internal/status"
 )
 
 func (s *Server) pendingRoutes() []route {
@@ -21,10 +22,10 @@ const (
 
 // pendingPage lists orders in the queue that have no outcome yet.
 type pendingPage struct {
-	Filter books.PendingFilter
+	Filter status.PendingFilter
 	// Import is what people call the import of the filter.
 	Import string
-	Orders []books.PendingOrder
+	Orders []status.PendingOrder
 	// Total is how many orders are in the queue, whatever the filter says.
 	Total uint64
 	// Waits is how many orders of the filter's import are in the waiting room, where the list
@@ -38,7 +39,7 @@ type pendingPage struct {
 	Cut bool
 }
 
-func pendingAddress(f books.PendingFilter, from uint64) string {
+func pendingAddress(f status.PendingFilter, from uint64) string {
 	values := url.Values{}
 	if f.Batch != "" {
 		values.Set("batch", f.Batch)
@@ -56,7 +57,7 @@ func pendingAddress(f books.PendingFilter, from uint64) string {
 }
 
 func showPending(v *visit) error {
-	p := pendingPage{Filter: books.PendingFilter{Batch: v.query("batch"), Retrying: v.query("retrying") == "on"}}
+	p := pendingPage{Filter: status.PendingFilter{Batch: v.query("batch"), Retrying: v.query("retrying") == "on"}}
 	p.From, _ = strconv.ParseUint(v.query("from"), 10, 64)
 	ctx, cancel := v.brief()
 	defer cancel()
@@ -65,7 +66,7 @@ func showPending(v *visit) error {
 		return err
 	}
 	p.Total = counts.Pending
-	next, err := books.PendingOrders(ctx, v.queue(), p.Filter, p.From, pendingShown, pendingLooked, func(o books.PendingOrder) error {
+	next, err := status.PendingOrders(ctx, v.queue(), p.Filter, p.From, pendingShown, pendingLooked, func(o status.PendingOrder) error {
 		p.Orders = append(p.Orders, o)
 		return nil
 	})
@@ -73,7 +74,7 @@ func showPending(v *visit) error {
 		return err
 	}
 	if len(p.Orders) == 0 && !p.Filter.Retrying {
-		if p.Waits, err = books.WaitingOf(ctx, v.queue(), p.Filter.Batch); err != nil {
+		if p.Waits, err = imports.WaitingOf(ctx, v.queue(), p.Filter.Batch); err != nil {
 			return err
 		}
 	}
@@ -84,7 +85,7 @@ func showPending(v *visit) error {
 		p.Next, p.Cut = pendingAddress(p.Filter, next), len(p.Orders) < pendingShown
 	}
 	p.Begin = pendingAddress(p.Filter, 0)
-	p.Others = pendingAddress(books.PendingFilter{Batch: p.Filter.Batch, Retrying: !p.Filter.Retrying}, 0)
+	p.Others = pendingAddress(status.PendingFilter{Batch: p.Filter.Batch, Retrying: !p.Filter.Retrying}, 0)
 	title := "Pending orders"
 	if p.Filter.Retrying {
 		title = "Orders that are retried"
@@ -94,9 +95,9 @@ func showPending(v *visit) error {
 }
 
 // due says when the next attempt of an order is due.
-func due(now time.Time, p books.PendingOrder) string {
+func due(now time.Time, p status.PendingOrder) string {
 	switch {
-	case p.State != books.StateRetrying:
+	case p.State != status.StateRetrying:
 		return "–"
 	case p.NextAt.After(now):
 		return "in " + span(p.NextAt.Sub(now))

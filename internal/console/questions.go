@@ -3,8 +3,8 @@ package console
 import (
 	"slices"
 
-	"orderpost/internal/importer"
-	"orderpost/internal/uploads"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
 )
 
 // question is a kind of cells of one field that the check asks about.

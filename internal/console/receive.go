@@ -11,8 +11,8 @@ import (
 	"net/textproto"
 	"time"
 
-	"orderpost/internal/jobs"
-	"orderpost/internal/uploads"
+	"orderpost/internal/files/uploads"
+	"orderpost/internal/platform/jobs"
 )
 
 const (

@@ -25,17 +25,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
-	"orderpost/internal/books"
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/worker"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
-	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
-	"orderpost/internal/letters"
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
-	"orderpost/internal/program"
-	"orderpost/internal/program/worker"
+	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
 
@@ -102,7 +101,7 @@ func (r *rig) besideWorker(do func()) {
 	}()
 	defer func() {
 		stop()
-		require.Equal(t, program.ExitDone, <-code, said)
+		require.Equal(t, cli.ExitDone, <-code, said)
 		require.NoError(t, control.Resume(context.Background(), "test"))
 	}()
 	require.Eventually(t, func() bool {
@@ -116,7 +115,7 @@ func (r *rig) besideWorker(do func()) {
 func settingsFor(t *testing.T, change ...func(*Config)) Config {
 	t.Helper()
 	var cfg Config
-	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}))
+	require.NoError(t, cli.ReadEnv(&cfg, map[string]string{"ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}))
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -192,7 +191,7 @@ var seenField = regexp.MustCompile(`<input type="hidden" name="seen" value="([^"
 func (b *browser) seenAt(path string, form url.Values) string {
 	b.Helper()
 	if path == "/letters/act" || path == "/letters/export" { // the list reads letters a moment later
-		last, err := books.LastLetter(b.T.Context(), b.worker)
+		last, err := deadletter.LastLetter(b.T.Context(), b.worker)
 		require.NoError(b, err)
 		return fmt.Sprint(last)
 	}
@@ -353,7 +352,7 @@ func answered(v order.Verdict, status int, reason, response string) order.Report
 func (r *rig) letter(no string) *settle.Letter {
 	r.Helper()
 	var found *settle.Letter
-	require.NoError(r, books.EachLetter(r.Context(), r.worker, func(l *settle.Letter) error {
+	require.NoError(r, deadletter.EachLetter(r.Context(), r.worker, func(l *settle.Letter) error {
 		if l.OrderNo == no {
 			found = l
 		}
@@ -392,5 +391,5 @@ func (r *rig) doubts(no string) {
 func waiting(ctx context.Context, job *jobs.Job) (any, error) {
 	job.Tell(jobs.Progress{Step: "3 dropped", Done: 4, Of: 9})
 	<-ctx.Done()
-	return letters.Tally{Fates: map[letters.Fate]int{letters.Dropped: 3}}, ctx.Err()
+	return deadletter.Tally{Fates: map[deadletter.Fate]int{deadletter.Dropped: 3}}, ctx.Err()
 }

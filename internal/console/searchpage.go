@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 )
 
 // A search reads what the console has in memory, and a bounded part of the streams: a
@@ -89,7 +90,7 @@ func searchOrders(ctx context.Context, v *visit, p *searchPage) error {
 		}
 	}
 	for _, no := range []string{p.Text, strings.ToUpper(p.Text), strings.ToLower(p.Text)} {
-		f, err := books.Find(ctx, v.queue(), no)
+		f, err := status.Find(ctx, v.queue(), no)
 		if err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func searchOrders(ctx context.Context, v *visit, p *searchPage) error {
 	}
 	exact := len(p.Orders)
 	begins := func(no string) bool { return len(no) >= len(p.Text) && strings.EqualFold(no[:len(p.Text)], p.Text) }
-	all, _ := new(books.LetterFilter).Compile(v.s.now())
+	all, _ := new(deadletter.LetterFilter).Compile(v.s.now())
 	index := seeLetters(v)
 	for _, row := range index.Page(all, math.MaxUint64, searchLetters, true).Rows {
 		if begins(row.OrderNo) {
@@ -114,7 +115,7 @@ func searchOrders(ctx context.Context, v *visit, p *searchPage) error {
 	if !index.Totals().Whole {
 		p.Unread = "The dead letters are still being read, so some of them are missing here."
 	}
-	_, err := books.PendingOrders(ctx, v.queue(), books.PendingFilter{}, 0, 0, searchPending, func(o books.PendingOrder) error {
+	_, err := status.PendingOrders(ctx, v.queue(), status.PendingFilter{}, 0, 0, searchPending, func(o status.PendingOrder) error {
 		if begins(o.OrderNo) {
 			add(o.OrderNo, "in the queue: "+o.State)
 		}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
-	"orderpost/internal/importer"
-	"orderpost/internal/jobs"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/jobs"
 	"orderpost/internal/settle"
-	"orderpost/internal/uploads"
 )
 
 // freeRoutes are the forms that need not carry what their page showed. Whoever adds one
@@ -103,7 +103,7 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 		"POST /upload/{id}/stop":      {at + "/stop", nil, remap(first), changed},
 		"POST /import/cancel":         {"/import/cancel", []string{"batch", batch}, func() { began(t, r, batch) }, "bo began to cancel this import at "},
 		"POST /import/pause":          {"/import/pause", []string{"batch", batch}, nil, "It is not held by anybody now."},
-		"POST /import/resume":         {"/import/resume", []string{"batch", batch}, func() { require.NoError(t, books.PauseImport(t.Context(), r.worker, batch, "bo")) }, "It is held by bo"},
+		"POST /import/resume":         {"/import/resume", []string{"batch", batch}, func() { require.NoError(t, imports.PauseImport(t.Context(), r.worker, batch, "bo")) }, "It is held by bo"},
 		"POST /approval/approve":      {"/approval/approve", []string{"batch", batch}, nil, "What waits of this import is not what your page showed."},
 		"POST /approval/refuse":       {"/approval/refuse", []string{"batch", batch, "note", "x"}, nil, "What waits of this import is not what your page showed."},
 		"POST /letters/{seq}/replay":  {r.letterPath("A-1") + "/replay", []string{"note", "x", "typed", "A-1"}, nil, "What is known about this order has changed since you opened the page."},
@@ -156,6 +156,6 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 func began(t *testing.T, r *rig, batch string) {
 	t.Helper()
 	_, err := r.jobs.Start(jobs.Spec{Kind: cancelKind, Key: cancelKey(batch), Unbounded: true, By: "bo", Subject: batch},
-		func(context.Context, *jobs.Job) (any, error) { return books.Cancelled{}, nil })
+		func(context.Context, *jobs.Job) (any, error) { return imports.Cancelled{}, nil })
 	require.NoError(t, err)
 }

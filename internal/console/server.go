@@ -18,13 +18,13 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/files/uploads"
 	"orderpost/internal/fleet"
-	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
-	"orderpost/internal/livefile"
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
+	"orderpost/internal/platform/jobs"
+	"orderpost/internal/platform/livefile"
 	"orderpost/internal/queue"
-	"orderpost/internal/uploads"
 )
 
 // The server's limits.
@@ -50,7 +50,7 @@ type Options struct {
 	// DataDir is the folder for uploaded files; empty = the console takes none.
 	DataDir string
 	// Schema is what the orders of uploaded files must fulfil; nil = none.
-	Schema *orderschema.Schema
+	Schema *schema.Schema
 	// Announce receives lines for whoever started the console: its address, and
 	// one-time links, which are secrets.
 	Announce func(line string)
@@ -181,7 +181,7 @@ func (s *Server) Stop() {
 
 // openUploads opens the folder of uploaded files. Without it the console shows
 // everything and takes no files.
-func (s *Server) openUploads(dir string, schema *orderschema.Schema) {
+func (s *Server) openUploads(dir string, schema *schema.Schema) {
 	if dir == "" {
 		s.noUploads = "it has no data folder (ORDERPOST_DATA_DIR)"
 		return

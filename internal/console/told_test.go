@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -26,7 +26,7 @@ func TestEveryPageSaysThatNothingIsSent(t *testing.T) {
 	r.appear(0)
 	res := r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "march:1", Batch: "march"}})
 	require.NoError(t, res[0].Err)
-	require.NoError(t, books.SaveImport(t.Context(), r.worker, &books.Import{Batch: "march", File: "march.csv", Rows: 1, Done: 1, Counts: map[string]int{"stored": 1}, StartedAt: time.Now().UTC()}))
+	require.NoError(t, imports.SaveImport(t.Context(), r.worker, &imports.Import{Batch: "march", File: "march.csv", Rows: 1, Done: 1, Counts: map[string]int{"stored": 1}, StartedAt: time.Now().UTC()}))
 	b := r.loggedIn()
 	const why = "Nothing is sent since"
 	require.NotContains(t, text(b.open(http.StatusOK, "/")), why)
@@ -73,7 +73,7 @@ func TestPendingPage(t *testing.T) {
 	for _, p := range r.worker.PublishMany(t.Context(), rest) {
 		require.NoError(t, p.Err)
 	}
-	require.NoError(t, books.SaveImport(t.Context(), r.worker, &books.Import{Batch: "march", File: "march.csv", Rows: 1, Done: 1, Counts: map[string]int{"stored": 1}, StartedAt: time.Now().UTC()}))
+	require.NoError(t, imports.SaveImport(t.Context(), r.worker, &imports.Import{Batch: "march", File: "march.csv", Rows: 1, Done: 1, Counts: map[string]int{"stored": 1}, StartedAt: time.Now().UTC()}))
 	b := r.loggedIn()
 	page := b.open(http.StatusOK, "/pending?retrying=on")
 	require.Contains(t, text(page), `POISON &lt;1&gt; retrying 7 status 500: {&#34;error&#34;:&#34;&lt;b&gt;poison&lt;/b&gt;&#34;} in `)
@@ -127,7 +127,7 @@ func TestWaitingRoomPage(t *testing.T) {
 	state := stateField.FindStringSubmatch(pause)[1]
 	importer.send(http.StatusConflict, "/import/pause", "batch", "march", "seen", "other")
 	require.Contains(t, text(importer.send(http.StatusOK, "/import/pause", "batch", "march", "seen", state, "note", "wrong prices")), "The import is paused.")
-	h, err := books.ReadHold(t.Context(), r.worker, "march")
+	h, err := imports.ReadHold(t.Context(), r.worker, "march")
 	require.NoError(t, err)
 	require.Equal(t, "importer", h.By())
 	require.Contains(t, text(importer.send(http.StatusConflict, "/import/pause", "batch", "march", "seen", state)), "It is held by importer. Nothing was done.")
@@ -140,7 +140,7 @@ func TestWaitingRoomPage(t *testing.T) {
 	require.Contains(t, text(resume), "It is paused by importer.")
 	importer.send(http.StatusConflict, "/import/resume", "batch", "march", "seen", state)
 	require.Contains(t, text(importer.send(http.StatusOK, "/import/resume", "batch", "march", "seen", stateField.FindStringSubmatch(resume)[1])), "The import goes on.")
-	h, err = books.ReadHold(t.Context(), r.worker, "march")
+	h, err = imports.ReadHold(t.Context(), r.worker, "march")
 	require.NoError(t, err)
 	require.Empty(t, h)
 	importer.open(http.StatusNotFound, "/import/pause?batch=nowhere")

@@ -15,11 +15,11 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/files/uploads"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
-	"orderpost/internal/uploads"
 )
 
 // upload sends a file by the form, and returns the page that the browser ends at.
@@ -167,7 +167,7 @@ func TestUploadStory(t *testing.T) {
 	require.Contains(t, text(page), "3 Enqueued.")
 	require.Contains(t, text(page), "By importer,")
 	batch := regexp.MustCompile(`/import\?batch=([0-9a-f]+)`).FindStringSubmatch(page)[1]
-	imp, err := books.ReadImport(t.Context(), r.worker, batch)
+	imp, err := imports.ReadImport(t.Context(), r.worker, batch)
 	require.NoError(t, err)
 	require.Equal(t, "importer", imp.By)
 
@@ -443,7 +443,7 @@ func TestWithoutDataFolder(t *testing.T) {
 func TestWhatAnotherImportSent(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	require.NoError(t, books.SaveImport(t.Context(), r.worker, &books.Import{Batch: "twice", File: "twice.csv", Rows: 2, Done: 2, Counts: map[string]int{"stored": 2}, StartedAt: time.Now().UTC()}))
+	require.NoError(t, imports.SaveImport(t.Context(), r.worker, &imports.Import{Batch: "twice", File: "twice.csv", Rows: 2, Done: 2, Counts: map[string]int{"stored": 2}, StartedAt: time.Now().UTC()}))
 	res := r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "once:1", Batch: "once"}})
 	require.NoError(t, res[0].Err)
 	var said string

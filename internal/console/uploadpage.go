@@ -14,14 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/approvals"
-	"orderpost/internal/books"
-	"orderpost/internal/importer"
-	"orderpost/internal/jobs"
+	"orderpost/internal/approval"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
+	"orderpost/internal/files/xlsx"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/uploads"
-	"orderpost/internal/xlsx"
+	"orderpost/internal/platform/jobs"
 )
 
 func (s *Server) uploadRoutes() []route {
@@ -229,13 +229,13 @@ func showUpload(v *visit) error {
 	if i := u.Import; i != nil {
 		p.Fates = fates(fateCounts(i.Summary.Fates))
 		ctx, cancel := v.brief()
-		hold, err := books.HeldBy(ctx, v.queue(), i.Batch)
+		hold, err := imports.HeldBy(ctx, v.queue(), i.Batch)
 		cancel()
 		if err != nil {
 			return err
 		}
 		if hold != nil && hold.ForApproval != "" {
-			p.Approval, p.Word, p.Tone = approvals.Address(i.Batch), "needs approval", "warn"
+			p.Approval, p.Word, p.Tone = approval.Address(i.Batch), "needs approval", "warn"
 		}
 	}
 	p.arrange(v.s.desk, v.FormValue("sheet"))

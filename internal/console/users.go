@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/crypto/bcrypt"
 
-	"orderpost/internal/livefile"
+	"orderpost/internal/platform/livefile"
 )
 
 // bcryptCost makes one check of a password take about 200 ms.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"orderpost/internal/approvals"
+	"orderpost/internal/approval"
 	"orderpost/internal/queue"
 )
 
@@ -142,7 +142,7 @@ func (s *Server) handler(rt route) http.Handler {
 		if err == nil {
 			err = rt.serve(v)
 		}
-		if asked, ok := errors.AsType[*approvals.Asked](err); ok {
+		if asked, ok := errors.AsType[*approval.Asked](err); ok {
 			s.watch.forget()
 			err = v.done(asked.Address(), "You asked for it. Nothing was done yet: another login must approve it.")
 		}

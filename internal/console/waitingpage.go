@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/queue"
+	"orderpost/internal/status"
 )
 
 func (s *Server) waitingRoutes() []route {
@@ -28,17 +29,17 @@ func (s *Server) waitingRoutes() []route {
 // broker lists up to 100,000 seconds and imports.
 type roomWatch struct {
 	mu   sync.Mutex
-	last *books.Room
+	last *status.Room
 	at   time.Time
 }
 
-func (r *roomWatch) read(ctx context.Context, q *queue.Queue, weights map[string]int) (*books.Room, error) {
+func (r *roomWatch) read(ctx context.Context, q *queue.Queue, weights map[string]int) (*status.Room, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Since(r.at) < freshFor {
 		return r.last, nil
 	}
-	room, err := books.ReadRoom(ctx, q, weights, time.Now())
+	room, err := status.ReadRoom(ctx, q, weights, time.Now())
 	if err == nil {
 		r.last, r.at = room, time.Now()
 	}
@@ -53,7 +54,7 @@ func (r *roomWatch) forget() {
 }
 
 type waitingPage struct {
-	*books.Room
+	*status.Room
 	Total   uint64
 	Imports []waitingLine
 	Paused  []pausedLine
@@ -65,7 +66,7 @@ type waitingPage struct {
 
 // waitingLine is what waits of an import.
 type waitingLine struct {
-	books.RoomImport
+	status.RoomImport
 	Name string
 	// Known: the console has a page of this import.
 	Known bool
@@ -73,7 +74,7 @@ type waitingLine struct {
 
 // pausedLine is an import that is not fed.
 type pausedLine struct {
-	books.HeldImport
+	status.HeldImport
 	Name string
 }
 
@@ -110,7 +111,7 @@ func showWaiting(v *visit) error {
 }
 
 // heldChanged says who holds the import now.
-func heldChanged(h *books.Hold) string {
+func heldChanged(h *imports.Hold) string {
 	says := "It is not held by anybody now."
 	if h != nil {
 		says = "It is held by " + strings.TrimSuffix(h.By(), ".") + "."
@@ -119,22 +120,22 @@ func heldChanged(h *books.Hold) string {
 }
 
 // heldImport reads an import's name and what holds it.
-func heldImport(v *visit) (batch, name string, h *books.Hold, err error) {
+func heldImport(v *visit) (batch, name string, h *imports.Hold, err error) {
 	batch = v.query("batch")
 	if v.Method == http.MethodPost {
 		batch = v.field("batch")
 	}
 	ctx, cancel := v.brief()
 	defer cancel()
-	imp, err := books.ReadImport(ctx, v.queue(), batch)
+	imp, err := imports.ReadImport(ctx, v.queue(), batch)
 	if err != nil {
 		return "", "", nil, err
 	}
-	if h, err = books.ReadHold(ctx, v.queue(), batch); err != nil {
+	if h, err = imports.ReadHold(ctx, v.queue(), batch); err != nil {
 		return "", "", nil, err
 	}
 	if imp == nil && h == nil {
-		waits, err := v.queue().Waiting.StillWaits(ctx, books.ImportToken(batch), queue.ToTheEnd)
+		waits, err := v.queue().Waiting.StillWaits(ctx, imports.ImportToken(batch), queue.ToTheEnd)
 		if err != nil {
 			return "", "", nil, err
 		}
@@ -165,7 +166,7 @@ func pauseImport(v *visit) error {
 	}
 	ctx, cancel := v.brief()
 	defer cancel()
-	waits, err := v.queue().Waiting.Of(ctx, books.ImportToken(batch))
+	waits, err := v.queue().Waiting.Of(ctx, imports.ImportToken(batch))
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func pauseImport(v *visit) error {
 	err = v.act(about, journal.Always, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, holdTime)
 		defer cancel()
-		return books.PauseImport(ctx, v.s.queue, batch, v.person().Name)
+		return imports.PauseImport(ctx, v.s.queue, batch, v.person().Name)
 	})
 	return afterHold(v, batch, err, "The import is paused.")
 }
@@ -200,7 +201,7 @@ func resumeImport(v *visit) error {
 	}
 	about := journal.About{Kind: journal.GoOn, Batch: batch, Note: c.Inputs[0].Value}
 	err = v.act(about, nil, func(ctx context.Context) error {
-		_, err := books.ResumeImport(ctx, v.s.queue, batch)
+		_, err := imports.ResumeImport(ctx, v.s.queue, batch)
 		return err
 	})
 	return afterHold(v, batch, err, "The import goes on.")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/queue"
 )
 
@@ -43,7 +43,7 @@ type snapshot struct {
 	// Paused counts the imports that are not fed from the waiting room.
 	Paused int
 	// Approvals are what needs a second person, and what was approved.
-	Approvals *books.Feeding
+	Approvals *imports.Feeding
 	// Missing names what the broker does not have.
 	Missing []string
 }
@@ -157,7 +157,7 @@ func (w *watch) read(ctx context.Context) (*snapshot, error) {
 		if s.Fleet, err = w.fleet.Look(ctx); err != nil {
 			return nil, err
 		}
-		feeding, err := books.ReadFeeding(ctx, w.queue, 0)
+		feeding, err := imports.ReadFeeding(ctx, w.queue, 0)
 		if err != nil {
 			return nil, err
 		}

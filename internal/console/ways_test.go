@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/importer"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
 	"orderpost/internal/order"
-	"orderpost/internal/uploads"
 )
 
 // TestFourClicksImportAFile: Imports, the file, Upload, Import. The check starts by itself.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/importer"
+	"orderpost/internal/files/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/testing/xlsxtest"
 )

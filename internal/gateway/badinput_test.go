@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/queue"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/authority"
 	"orderpost/internal/queue"
+	"orderpost/internal/sandbox/authority"
 )
 
 // certificates are those of an authority.

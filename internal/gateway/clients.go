@@ -15,10 +15,10 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/door"
-	"orderpost/internal/livefile"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/order"
-	"orderpost/internal/textfile"
+	"orderpost/internal/platform/livefile"
+	"orderpost/internal/platform/textfile"
 )
 
 // Scope is one thing that a client may do.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"orderpost/internal/endpoint"
+	"orderpost/internal/platform/endpoint"
 )
 
 // DefaultListen is where the command orderpost gateway listens unless it is told.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 )
 
 const (

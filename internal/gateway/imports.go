@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/journal"
 )
 

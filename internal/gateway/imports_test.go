@@ -20,9 +20,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
-	"orderpost/internal/door"
-	"orderpost/internal/imports"
+	"orderpost/internal/fleet/imports"
+	"orderpost/internal/gateway/door"
+	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/journal"
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
@@ -249,7 +249,7 @@ func TestParametersOfAnImport(t *testing.T) {
 	require.Equal(t, "_local.monday", i.Batch)
 	o := r.do("GET", "/v1/orders?order_no=%C3%A4", "").outcome(t)
 	require.Equal(t, []string{"pending", "_local.monday"}, []string{o.State, o.Batch})
-	imp, err := books.ReadImport(t.Context(), r.worker, i.Batch)
+	imp, err := imports.ReadImport(t.Context(), r.worker, i.Batch)
 	require.NoError(t, err)
 	require.Equal(t, later, imp.NotBefore)
 	i = r.becomes(r.bringFile(file("U", 1), "?lane=slow"), "failed")
@@ -386,7 +386,7 @@ func TestAnImportOutlivesItsProcess(t *testing.T) {
 	r.Stop()
 	r.broker.Restart(t)
 	q := queuetest.Open(t, r.broker, "test", queuetest.AsCommand)
-	s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: imports.Open, Door: r.door, Queue: q, DataDir: r.broker.Dir, Unusable: q.Conn.Unusable,
+	s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Door: r.door, Queue: q, DataDir: r.broker.Dir, Unusable: q.Conn.Unusable,
 		Metrics: r.metrics, Log: zerolog.New(r.log), DrainTimeout: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
@@ -402,7 +402,7 @@ func TestADoorThatTakesNoFiles(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	for dir, want := range map[string]string{"": "no data folder (ORDERPOST_DATA_DIR)", r.broker.Dir: "another process uses the folder", blocked: "not a directory"} {
-		s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: imports.Open, Door: r.door, Queue: r.worker, DataDir: dir, Unusable: r.worker.Conn.Unusable,
+		s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Door: r.door, Queue: r.worker, DataDir: dir, Unusable: r.worker.Conn.Unusable,
 			Metrics: ops.NewGateway(prometheus.NewRegistry(), MetricsOptions()), Log: zerolog.New(r.log), DrainTimeout: time.Second})
 		require.NoError(t, err)
 		other := *r

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/order"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 )
 
 // recheckEvery is how often the requests under way are held against the file of clients.

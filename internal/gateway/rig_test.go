@@ -16,14 +16,14 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/door"
-	"orderpost/internal/imports"
+	"orderpost/internal/gateway/door"
+	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
 
@@ -53,7 +53,7 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 	t.Helper()
 	r := &rig{t: t, broker: queuetest.Start(t), log: &patient.Buffer{}, registry: prometheus.NewRegistry()}
 	r.worker = queuetest.Open(t, r.broker, "worker")
-	o := Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: imports.Open, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
+	o := Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
 		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
 	var opts []nats.Option
 	if dialer != nil {

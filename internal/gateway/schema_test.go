@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
 )
 
@@ -15,7 +15,7 @@ import (
 // with field and rule. Nothing of them is stored.
 func TestTheUsersSchema(t *testing.T) {
 	t.Parallel()
-	schema, err := orderschema.Parse("s.json", []byte(`{"properties":{"qty":{"enum":["1"]},"price":{"maximum":1}}}`))
+	schema, err := schema.Parse("s.json", []byte(`{"properties":{"qty":{"enum":["1"]},"price":{"maximum":1}}}`))
 	require.NoError(t, err)
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.Schema = schema })
 	bad := strings.Replace(body("A-2"), `"qty":"1"`, `"qty":"x"`, 1)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"orderpost/docs"
-	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/endpoint"
 )
 
 // route is one address and method.

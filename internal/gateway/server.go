@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
-	"orderpost/internal/door"
-	"orderpost/internal/livefile"
+	"orderpost/internal/gateway/door"
 	"orderpost/internal/ops"
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
+	"orderpost/internal/platform/livefile"
 	"orderpost/internal/queue"
 )
 
@@ -55,7 +55,7 @@ type Options struct {
 	Queue   *queue.Queue
 	DataDir string
 	// Schema is what the orders of imports must fulfil; nil = none. Door has its own.
-	Schema  *orderschema.Schema
+	Schema  *schema.Schema
 	Version string
 	// Trace makes spans, and needs Queue; nil = no traces.
 	Trace trace.Tracer

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/patient"
 )
 
 // told is one line of the answer to a stream.

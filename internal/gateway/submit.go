@@ -18,9 +18,9 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"orderpost/internal/door"
+	"orderpost/internal/gateway/door"
+	"orderpost/internal/ops/tracing/span"
 	"orderpost/internal/order"
-	"orderpost/internal/tracing/span"
 )
 
 // submit stores one order, or one on each line.

@@ -10,9 +10,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"orderpost/internal/ops/tracing/span"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
-	"orderpost/internal/tracing/span"
 )
 
 // TestTheTraceOfAnOrder goes from the client's span through the door's to the worker, for

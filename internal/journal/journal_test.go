@@ -13,9 +13,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
 

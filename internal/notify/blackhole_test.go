@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
-	"orderpost/internal/secret"
+	"orderpost/internal/platform/secret"
+	"orderpost/internal/testing/patient"
 )
 
 // TestAConnectionThatSwallows what it is sent is given up, whichever protocol it has: the attempts

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
-	"orderpost/internal/secret"
+	"orderpost/internal/platform/endpoint"
+	"orderpost/internal/platform/secret"
 )
 
 // Config holds the settings of the sender.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 )
 
 // filter says which events are wanted. Each of its lists that is not empty must match one
@@ -25,7 +25,7 @@ func newFilter(c Config) *filter {
 
 func patterns(texts []string) (all []func(string) bool) {
 	for _, text := range texts {
-		all = append(all, books.Pattern(strings.TrimSpace(text)))
+		all = append(all, deadletter.Pattern(strings.TrimSpace(text)))
 	}
 	return all
 }

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orderpost/internal/order"
-	"orderpost/internal/secret"
+	"orderpost/internal/platform/secret"
 	"orderpost/internal/settle"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
+	"orderpost/internal/platform/secret"
 	"orderpost/internal/queue"
-	"orderpost/internal/secret"
+	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
 

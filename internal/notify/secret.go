@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/textfile"
+	"orderpost/internal/platform/textfile"
 )
 
 const (

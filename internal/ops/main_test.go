@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 func canonical(t *testing.T, body string) *order.Order {

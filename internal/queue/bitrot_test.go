@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/audit"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -170,7 +170,7 @@ func writeOn(t *testing.T, q *queue.Queue) (stop func() int) {
 
 func audited(t *testing.T, q *queue.Queue) string {
 	t.Helper()
-	audit, err := books.Audit(t.Context(), q)
+	audit, err := audit.Audit(t.Context(), q)
 	require.NoError(t, err)
 	return fmt.Sprint(audit.Offenders)
 }

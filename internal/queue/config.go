@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"orderpost/internal/duration"
-	"orderpost/internal/endpoint"
+	"orderpost/internal/platform/duration"
+	"orderpost/internal/platform/endpoint"
 )
 
 // Config says where the broker is and how the streams are laid out. Programs

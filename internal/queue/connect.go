@@ -51,8 +51,10 @@ const (
 	codeStreamOffline        = 10118
 	codeTooManyRequests      = 10167
 	codeStreamCreate         = 10049
+	codeNoPeers              = 10005 // "peer offline" is that a server is away, and not that there are too few
 	codeMessageTooLarge      = 10054 // larger than the stream's max_msg_size
 	codeIDInProcess          = 10158 // with replicas: an earlier publish of this ID has no answer yet
+	textPeerOffline          = "peer offline"
 	textSubjectIsFull        = "maximum messages per subject exceeded"
 )
 

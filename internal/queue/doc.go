@@ -19,7 +19,7 @@
 //
 //	read.go      batched reads
 //	single.go    single reads at the leader, many of them at once, and removals
-//	stream.go    many messages of one stream, for package books
+//	stream.go, walk.go  many messages of one stream, for those who read all of them
 //	acks.go, pipeline.go  messages are published, in atomic batches or singly
 //	writer.go    conditional writes, flushed together
 //	bucket.go    the key-value bucket that the programs share; package fleet gives most keys a meaning

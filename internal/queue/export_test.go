@@ -2,7 +2,7 @@ package queue
 
 import "github.com/nats-io/nats.go/jetstream"
 
-// For tests that also use package books, which imports this one.
+// For tests that also use package audit, which imports this one.
 var (
 	StartCluster = startCluster
 	OpenCluster  = openCluster

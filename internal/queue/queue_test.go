@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/patient"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }

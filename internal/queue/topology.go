@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -234,7 +235,7 @@ func (tp *Topology) awaitStream(ctx context.Context, name string) (jetstream.Str
 //
 // A server that has deleted its last stream, or has failed to make the first one, removes their
 // folder after it has answered, and so may take that of a stream which is made meanwhile
-// (nats-server 2.15, stream.stop). createStream then asks again.
+// (nats-server 2.15, stream.stop). createStream then asks again, as it does while a server of the cluster is away for a moment.
 func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfig) error {
 	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
@@ -242,7 +243,8 @@ func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfi
 	for try := 1; ; try++ {
 		_, err := tp.conn.js.CreateStream(ctx, want)
 		var api *jetstream.APIError
-		if !errors.As(err, &api) || api.ErrorCode != codeStreamCreate || try == createTries || settle.Sleep(ctx, ensurePause) != nil {
+		again := errors.As(err, &api) && (api.ErrorCode == codeStreamCreate && try < createTries || api.ErrorCode == codeNoPeers && strings.Contains(api.Description, textPeerOffline))
+		if !again || settle.Sleep(ctx, ensurePause) != nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 
-	"orderpost/internal/authority"
+	"orderpost/internal/sandbox/authority"
 )
 
 // identity is the server's certificate, and the authority that signed it.

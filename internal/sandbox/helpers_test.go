@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/duration"
+	"orderpost/internal/platform/duration"
 )
 
 // value is one setting as text. It has the methods of pflag.Value. The command line,

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -284,7 +284,7 @@ func TestResolveLetterBehindAWithdrawal(t *testing.T) {
 	doubtful(t, q)
 	l := letterOf(t, q, "A-1")
 	withdrawn(t, q, correction("i2"))
-	would, err := books.DryRunResolve(t.Context(), q, []*settle.Letter{l}, settle.Person{})
+	would, err := deadletter.DryRunResolve(t.Context(), q, []*settle.Letter{l}, settle.Person{})
 	require.NoError(t, err)
 	require.NoError(t, would[0])
 	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)

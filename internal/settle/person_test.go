@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/audit"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/queuetest"
@@ -166,7 +166,7 @@ func TestDropOfALetterThatIsGone(t *testing.T) {
 	l := deadLetter(t, q, "A-1", rejected())
 	removeLetter(t, q, l)
 	requireNoLetter(t, q, "A-1")
-	a, err := books.Audit(t.Context(), q)
+	a, err := audit.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced())
 	gone, err := q.Operator.Drop(t.Context(), l, anna)

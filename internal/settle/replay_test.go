@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -61,7 +61,7 @@ func replay(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptio
 // prospect returns what a dry run says.
 func prospect(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) settle.Replay {
 	t.Helper()
-	ends, err := books.DryRunReplay(t.Context(), q, []*settle.Letter{l}, o)
+	ends, err := deadletter.DryRunReplay(t.Context(), q, []*settle.Letter{l}, o)
 	require.NoError(t, err)
 	return ends[0]
 }
@@ -289,7 +289,7 @@ func TestReplayRefusals(t *testing.T) {
 	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
 	listed := false
-	require.NoError(t, books.EachLetter(t.Context(), q, func(l *settle.Letter) error {
+	require.NoError(t, deadletter.EachLetter(t.Context(), q, func(l *settle.Letter) error {
 		if strings.HasSuffix(l.Subject, "not%an%encoding") {
 			require.Equal(t, settle.ReplayForeign, replay(t, q, l, settle.ReplayOptions{}))
 			listed = true
@@ -344,7 +344,7 @@ func TestReplayUnderWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(most))*time.Millisecond)
 		defer cancel()
-		err := books.EachLetter(brief, other, func(l *settle.Letter) error {
+		err := deadletter.EachLetter(brief, other, func(l *settle.Letter) error {
 			_, err := other.Operator.Replay(brief, l, settle.ReplayOptions{})
 			return err
 		})

@@ -8,12 +8,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/audit"
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/netcut"
+	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
 
@@ -164,9 +164,9 @@ func lookup(t *testing.T, q *queue.Queue, no string) *order.Record {
 	return queuetest.Lookup(t, q, no).Record
 }
 
-func requireBalanced(t *testing.T, q *queue.Queue) *books.AuditResult {
+func requireBalanced(t *testing.T, q *queue.Queue) *audit.AuditResult {
 	t.Helper()
-	a, err := books.Audit(t.Context(), q)
+	a, err := audit.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	return a

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/audit"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -149,7 +149,7 @@ func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
 
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
-	a, err := books.Audit(t.Context(), q)
+	a, err := audit.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, a.Pending, "the second is not settled yet: %+v", a)
 	require.NoError(t, q.Worker.Complete(t.Context(), d))

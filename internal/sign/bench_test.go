@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 // benchOrder is an ordinary order whose stamped body has 300 bytes.

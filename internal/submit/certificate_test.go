@@ -21,8 +21,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/authority"
 	"orderpost/internal/order"
+	"orderpost/internal/sandbox/authority"
 	"orderpost/internal/submit/gate"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/endpoint"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/endpoint"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
 	"orderpost/internal/submit/http1"

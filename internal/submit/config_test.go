@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/secret"
+	"orderpost/internal/platform/secret"
 )
 
 func parseEnv[T any](t *testing.T, vars map[string]string) T {

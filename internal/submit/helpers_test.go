@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/orderschema"
-	"orderpost/internal/patient"
+	"orderpost/internal/order/schema"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
 	"orderpost/internal/submit/http1"
+	"orderpost/internal/testing/patient"
 )
 
 func TestMain(m *testing.M) {
@@ -225,7 +225,7 @@ func newRigWith(t testing.TB, api *fakeAPI, keys KeySource, change func(*Config)
 	return newSchemaRig(t, api, keys, nil, change)
 }
 
-func newSchemaRig(t testing.TB, api *fakeAPI, keys KeySource, schema *orderschema.Schema, change func(*Config)) *rig {
+func newSchemaRig(t testing.TB, api *fakeAPI, keys KeySource, schema *schema.Schema, change func(*Config)) *rig {
 	t.Helper()
 	log := &patient.Buffer{}
 	cfg := testConfig(change)

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"orderpost/internal/order"
-	"orderpost/internal/secret"
-	"orderpost/internal/textfile"
+	"orderpost/internal/platform/secret"
+	"orderpost/internal/platform/textfile"
 )
 
 // MaxPairs is the largest number of key pairs that an account has.

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
 )
 
 // liveRules returns a rules file, and what changes its content.
@@ -90,7 +90,7 @@ func TestRefusalsThatWaitAreJudgedByTheRulesOfTheDecision(t *testing.T) {
 func TestWhatWaitsAndFulfilsTheCorrectedSchemaIsPosted(t *testing.T) {
 	file, write := liveRules(t, `{"properties":{"order_no":{"pattern":"^gut"}}}`)
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Config{File: file}.Load(zerolog.Nop())
+		schema, err := schema.Config{File: file}.Load(zerolog.Nop())
 		require.NoError(t, err)
 		r := withSchema(t, schema, nil)
 		r.broken.begin() // a submission that goes on: no quiet time begins
@@ -128,7 +128,7 @@ func TestAResumeConfirmsNoLaterRules(t *testing.T) {
 	})
 	file, write = liveRules(t, `false`)
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Config{File: file}.Load(zerolog.Nop())
+		schema, err := schema.Config{File: file}.Load(zerolog.Nop())
 		require.NoError(t, err)
 		r := withSchema(t, schema, func(c *Config) { c.HoldRetry = 0 })
 		r.many("bad", 100)

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
+	"orderpost/internal/platform/secret"
 	"orderpost/internal/sandbox"
-	"orderpost/internal/secret"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
+	"orderpost/internal/testing/patient"
 )
 
 const (

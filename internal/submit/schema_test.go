@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
 )
 
 // withSchema is a worker of an API that accepts everything.
-func withSchema(t *testing.T, schema *orderschema.Schema, change func(*Config)) *rig {
+func withSchema(t *testing.T, schema *schema.Schema, change func(*Config)) *rig {
 	t.Helper()
 	return newSchemaRig(t, &fakeAPI{handle: accept}, StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, schema, change)
 }
@@ -27,7 +27,7 @@ func withSchema(t *testing.T, schema *orderschema.Schema, change func(*Config)) 
 // schema changes nothing.
 func TestAnOrderThatBreaksTheSchemaIsNotPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Parse("s.json", []byte(`{"properties":{"items":{"items":{"properties":{"price":{"minimum":1}}}}}}`))
+		schema, err := schema.Parse("s.json", []byte(`{"properties":{"items":{"items":{"properties":{"price":{"minimum":1}}}}}}`))
 		require.NoError(t, err)
 		r := withSchema(t, schema, nil)
 		bad, err := order.Parse([]byte(`{"order_no":"A","timeout":5,"items":[{"price":2},{"price":0}]}`))
@@ -61,7 +61,7 @@ func TestAnOrderThatBreaksTheSchemaIsNotPosted(t *testing.T) {
 // fleet before the rest of the queue ends as invalid.
 func TestAHoldHoldsWhatBreaksTheSchema(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Parse("s.json", []byte(`false`))
+		schema, err := schema.Parse("s.json", []byte(`false`))
 		require.NoError(t, err)
 		r := withSchema(t, schema, nil)
 		r.gate.HoldByAnswer("test", "a person holds")
@@ -85,7 +85,7 @@ func TestASchemaThatRefusesEverythingHoldsThePool(t *testing.T) {
 	}
 	set(`{"required":["custmer"]}`)
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Config{File: file}.Load(zerolog.Nop())
+		schema, err := schema.Config{File: file}.Load(zerolog.Nop())
 		require.NoError(t, err)
 		r := withSchema(t, schema, func(c *Config) { c.HoldRetry = 0 })
 		reports := r.many("n", 500)
@@ -116,7 +116,7 @@ func TestASchemaThatRefusesEverythingHoldsThePool(t *testing.T) {
 // an order fulfilled it, and after a person's word.
 func TestOrdersThatBreakTheSchemaAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Parse("s.json", []byte(`{"properties":{"order_no":{"pattern":"^good"}}}`))
+		schema, err := schema.Parse("s.json", []byte(`{"properties":{"order_no":{"pattern":"^good"}}}`))
 		require.NoError(t, err)
 		r := withSchema(t, schema, func(c *Config) { c.HoldRetry = 0 })
 		began := time.Now()
@@ -132,7 +132,7 @@ func TestOrdersThatBreakTheSchemaAmongOthers(t *testing.T) {
 		require.True(t, r.Gate().Open())
 	})
 	synctest.Test(t, func(t *testing.T) {
-		schema, err := orderschema.Parse("s.json", []byte(`false`))
+		schema, err := schema.Parse("s.json", []byte(`false`))
 		require.NoError(t, err)
 		r := withSchema(t, schema, func(c *Config) { c.HoldRetry = 0 })
 		require.Equal(t, map[order.End]int{order.EndHandBack: 300}, ends(r.many("bad", 300)))

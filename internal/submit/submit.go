@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/order"
-	"orderpost/internal/orderschema"
+	"orderpost/internal/order/schema"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
 	"orderpost/internal/submit/http1"
@@ -21,7 +21,7 @@ type Deps struct {
 	Keys KeySource
 	Log  zerolog.Logger
 	// Schema is what orders must fulfil before their first attempt; nil = none.
-	Schema *orderschema.Schema
+	Schema *schema.Schema
 	// Watch receives events; nil = none.
 	Watch Observer
 	// Trace traces attempts; nil = no traces.
@@ -58,7 +58,7 @@ type Submitter struct {
 	// faults finds out whether single orders are at fault.
 	faults *faults
 	keys   *keyring
-	schema *orderschema.Schema
+	schema *schema.Schema
 
 	reporting sync.Mutex // guards reportRefusal, which changes both detector and gate
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 // lines decodes a log.

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"orderpost/internal/ops/tracing/span"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
-	"orderpost/internal/tracing/span"
 )
 
 // deliveryObserver reports one delivery's progress to logs, metrics and traces. It

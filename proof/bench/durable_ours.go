@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/cli/service"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
-	"orderpost/internal/worker"
 )
 
 // runOurs works the file off with the worker, its embedded broker and the enqueue command.
@@ -107,7 +107,7 @@ func (d *durableTrial) join(ctx context.Context, data string) (*queue.Queue, err
 	for {
 		cfg := queue.DefaultConfig()
 		cfg.Name, cfg.ConnectTimeout, cfg.Living = "bench", time.Second, fleet.Living
-		err := worker.JoinEmbedded(&cfg, data)
+		err := service.JoinEmbedded(&cfg, data)
 		if err == nil {
 			d.connect = func() (*nats.Conn, jetstream.JetStream, error) { return connect(cfg.URL, cfg.Token) }
 			var q *queue.Queue

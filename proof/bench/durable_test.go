@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/internal/submit"
 )
 
 // TestMain lets the bench start this program as it starts itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		program.Main(Run)
+		cli.Main(Run)
 	}
 	os.Exit(m.Run())
 }

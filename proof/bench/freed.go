@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
@@ -49,7 +48,7 @@ func watchFreed(ctx context.Context, q *queue.Queue) *freed {
 // yet free when the trial ended do not count.
 func (f *freed) quantile(ctx context.Context, q *queue.Queue, share float64) (float64, error) {
 	var took []float64
-	err := books.EachRecord(ctx, q, func(r *order.Record) error {
+	err := queue.EachRecord(ctx, q, func(r *order.Record) error {
 		var row uint64
 		if _, err := fmt.Sscanf(r.OrderNo, "B-%d", &row); err != nil {
 			return fmt.Errorf("order %q is none of the bench's: %w", r.OrderNo, err)

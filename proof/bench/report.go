@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 )
 
 // report is all that a run found.
@@ -170,7 +170,7 @@ func quantile(sorted []float64, q float64) float64 {
 
 func (r *report) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return program.PrintReport(out, r)
+		return cli.PrintReport(out, r)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s.\nBrokers of the cases in memory: %s, store in %s.\n", r.Date, r.Machine, r.Broker, r.Store)

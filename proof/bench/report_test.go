@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 )
 
 // TestFailedTrials: a trial that failed takes neither its row nor the other
@@ -35,7 +35,7 @@ func TestFailedTrials(t *testing.T) {
 func TestWrongUsage(t *testing.T) {
 	for _, args := range []string{"--cases parade", "--contenders nobody", "--in-flight 0", "--rounds 0", "--set CONCURRENCY", "--fsync soon", "--fsync -1ms"} {
 		var out, errOut bytes.Buffer
-		require.Equal(t, program.ExitUsage, Run(t.Context(), strings.Fields(args), nil, nil, &out, &errOut), args)
+		require.Equal(t, cli.ExitUsage, Run(t.Context(), strings.Fields(args), nil, nil, &out, &errOut), args)
 		require.Contains(t, errOut.String(), "--", args)
 		require.Empty(t, out.String())
 	}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"orderpost/internal/authority"
 	"orderpost/internal/queue"
+	"orderpost/internal/sandbox/authority"
 	"orderpost/internal/settle"
 	"orderpost/proof/bench/contender"
 )

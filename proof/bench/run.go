@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 )
 
 type options struct {
@@ -83,9 +83,9 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the worker's first trial to this file, and those of the servers to files beside it")
 	f.StringArrayVar(&o.settings, "set", nil, "NAME=VALUE: one more setting of the worker, without ORDERPOST_ (repeatable)")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Hour, "give up after this time")
-	program.CompleteFiles(root, "store", "disk", "profile")
+	cli.CompleteFiles(root, "store", "disk", "profile")
 	root.AddCommand(contenders()...)
-	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+	return cli.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
 func (o *options) validate() error {
@@ -109,7 +109,7 @@ func (o *options) validate() error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	if o.short {
 		o.rounds, o.orders = 1, 200

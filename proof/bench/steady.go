@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 )
 
 // publishSteadily publishes s.rate orders a second, each when it is due,
@@ -59,7 +59,7 @@ func (s *stage) untilReady(ctx context.Context) error {
 // allAccepted reads our worker's books: every order has an outcome, and it is accepted.
 func (s *stage) allAccepted(ctx context.Context) error {
 	n := 0
-	err := books.EachRecord(ctx, s.queue, func(r *order.Record) error {
+	err := queue.EachRecord(ctx, s.queue, func(r *order.Record) error {
 		n++
 		if r.Outcome() != order.OutcomeAccepted {
 			return fmt.Errorf("order %s: %s: %s", r.OrderNo, r.Word, r.Reason)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -105,7 +105,7 @@ func agreed(acts []signature, from, until time.Time) bool {
 // judgeUploads finds how each upload ended.
 func (pp *people) judgeUploads(ctx context.Context, q *queue.Queue, settled map[string]*order.Record, api *sandbox.Server, t *approvalTally, wrong func(string, ...any)) error {
 	for batch, up := range pp.uploads {
-		waits, err := q.Waiting.Of(ctx, books.ImportToken(batch))
+		waits, err := q.Waiting.Of(ctx, imports.ImportToken(batch))
 		if err != nil {
 			return err
 		}

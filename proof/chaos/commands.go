@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
 	"orderpost/internal/settle"
 )
 
@@ -27,8 +27,8 @@ type command struct {
 }
 
 var (
-	always  = []int{program.ExitDone}
-	partial = []int{program.ExitDone, program.ExitPartial}
+	always  = []int{cli.ExitDone}
+	partial = []int{cli.ExitDone, cli.ExitPartial}
 	// whileFlowing is how an audit may end while orders flow.
 	whileFlowing = always
 )
@@ -58,7 +58,7 @@ func commands() []command {
 		{"deadletter", words("export"), partial},
 		{"deadletter", words("audit"), whileFlowing},
 		{"deadletter", words("drop --outcome invalid --yes --by chaos"), partial},
-		{"deadletter", words("resolve nobody --rejected --by chaos --note chaos"), []int{program.ExitPartial}},
+		{"deadletter", words("resolve nobody --rejected --by chaos --note chaos"), []int{cli.ExitPartial}},
 		{"deadletter", func(r *rig) []string { return r.replayArgs() }, partial},
 		{"worker", words("fleet --json"), always},
 	}
@@ -215,6 +215,6 @@ func pauseUntil(ctx context.Context, enough <-chan struct{}, d time.Duration) bo
 // refusedForRoom reports whether the program failed because the broker's disk is full,
 // and said so.
 func refusedForRoom(code int, out string) bool {
-	return code == program.ExitFailed && (strings.Contains(out, "the broker cannot store results") || strings.Contains(out, "the broker has no room") ||
+	return code == cli.ExitFailed && (strings.Contains(out, "the broker cannot store results") || strings.Contains(out, "the broker has no room") ||
 		strings.Contains(out, "the journal cannot be written") && strings.Contains(out, settle.ErrFull.Error()))
 }

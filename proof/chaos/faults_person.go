@@ -16,11 +16,11 @@ import (
 	"syscall"
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/cli"
+	"orderpost/internal/files/xlsx"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
-	"orderpost/internal/xlsx"
 )
 
 // errNoWay means that the run has nothing that the fault could disturb.
@@ -80,7 +80,7 @@ func (r *rig) run(ctx context.Context, name string, args ...string) (code int, o
 
 // impatient lists programs that may also end with 4, because they wait for the broker
 // for only a few seconds.
-var impatient = []int{program.ExitDone, program.ExitPartial, program.ExitUnreachable}
+var impatient = []int{cli.ExitDone, cli.ExitPartial, cli.ExitUnreachable}
 
 // exitOf runs a program to its end. code is -1 if a signal ended it.
 func exitOf(cmd *exec.Cmd) (code int, out string, err error) {
@@ -112,7 +112,7 @@ func (r *rig) insist(ctx context.Context, good []int, name string, args ...strin
 // once runs a program once. It may fail because no broker is in reach.
 func (r *rig) once(ctx context.Context, name string, args ...string) error {
 	code, out, err := r.run(ctx, name, args...)
-	if err == nil && code != program.ExitDone && code != program.ExitPartial {
+	if err == nil && code != cli.ExitDone && code != cli.ExitPartial {
 		err = fmt.Errorf("%s %s ended with %d: %s", name, strings.Join(args, " "), code, strings.TrimSpace(out))
 	}
 	return err
@@ -252,7 +252,7 @@ func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []s
 	for {
 		code, out, err := r.run(ctx, "enqueue", importArgs(batch, path)...)
 		look, cancel := context.WithTimeout(ctx, toolTime) // the answer may be lost
-		imp, lookErr := books.ReadImport(look, q, batch)
+		imp, lookErr := imports.ReadImport(look, q, batch)
 		cancel()
 		if lookErr == nil && imp != nil && imp.Done == len(orderNos) {
 			r.intents.confirm(order.OutcomeNone, orderNos...)

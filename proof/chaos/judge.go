@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
 	"orderpost/proof/oracle"
 )
 
@@ -27,7 +27,7 @@ func newJudge(stdout io.Writer) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			v, err := judge(args[0])
 			if err != nil {
-				return &program.ExitError{Code: program.ExitUsage, Err: err}
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
 			if err := v.print(stdout); err != nil {
 				return err

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
 	"orderpost/internal/sandbox"
 	"orderpost/proof/oracle"
 )
@@ -60,7 +60,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 func TestAHistoryIsWrittenAndJudged(t *testing.T) {
 	path := written(t, false)
 	var out, errOut bytes.Buffer
-	require.Equal(t, program.ExitDone, Run(t.Context(), []string{"judge", path}, nil, nil, &out, &errOut), errOut.String()+out.String())
+	require.Equal(t, cli.ExitDone, Run(t.Context(), []string{"judge", path}, nil, nil, &out, &errOut), errOut.String()+out.String())
 	require.Contains(t, out.String(), "2 orders, 2 deliveries, 2 requests, 2 records (0 overwritten unseen), 2 acknowledgements")
 	require.Contains(t, out.String(), "broken invariants: 0")
 }
@@ -69,7 +69,7 @@ func TestAHistoryIsWrittenAndJudged(t *testing.T) {
 func TestAFindingNamesOrderRuleAndLines(t *testing.T) {
 	path := written(t, true)
 	var out, errOut bytes.Buffer
-	require.Equal(t, program.ExitFailed, Run(t.Context(), []string{"judge", path}, nil, nil, &out, &errOut))
+	require.Equal(t, cli.ExitFailed, Run(t.Context(), []string{"judge", path}, nil, nil, &out, &errOut))
 	require.Contains(t, out.String(), "R4: an intent is acknowledged only after its outcome is stored: order B: B was acknowledged")
 	require.Regexp(t, `(?m)^ \* line \d+: .*"acknowledged".*"reply-B"`, out.String())
 	require.Regexp(t, `(?m)^   line \d+: .*"posted".*"order_no":"B"`, out.String())
@@ -91,7 +91,7 @@ func TestAHistoryThatShowsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.close())
 	var out, errOut bytes.Buffer
-	require.Equal(t, program.ExitFailed, Run(t.Context(), []string{"judge", path}, nil, nil, &out, &errOut))
+	require.Equal(t, cli.ExitFailed, Run(t.Context(), []string{"judge", path}, nil, nil, &out, &errOut))
 	require.Contains(t, errOut.String(), "shows nothing")
-	require.Equal(t, program.ExitUsage, Run(t.Context(), []string{"judge", path + ".none"}, nil, nil, &out, &errOut))
+	require.Equal(t, cli.ExitUsage, Run(t.Context(), []string{"judge", path + ".none"}, nil, nil, &out, &errOut))
 }

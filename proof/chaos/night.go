@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
 )
@@ -125,7 +125,7 @@ func (o *nightOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return len(o.only) > 0 && !slices.ContainsFunc(o.only, func(name string) bool { return strings.HasPrefix(f.name, name) })
 	})
 	if len(chosen) == 0 {
-		return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--only: no fault begins with that; without it the table names all")}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: errors.New("--only: no fault begins with that; without it the table names all")}
 	}
 	var late []error
 	_, _ = fmt.Fprintf(stdout, "`go run ./proof/cmd/chaos night`, %s, %d cores:\n\n| fault | you type | and read | after |\n|---|---|---|--:|\n", time.Now().Format(time.DateOnly), runtime.NumCPU())

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"orderpost/internal/books"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
@@ -392,7 +392,7 @@ func (pp *people) bring(ctx context.Context, path string) string {
 func stored(ctx context.Context, q *queue.Queue, batch string, rows int) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	imp, err := books.ReadImport(ctx, q, batch)
+	imp, err := imports.ReadImport(ctx, q, batch)
 	return err == nil && imp != nil && imp.Done == rows && !imp.Storing, err
 }
 

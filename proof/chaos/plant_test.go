@@ -20,7 +20,7 @@ func TestEveryPlantFitsTheProduct(t *testing.T) {
 	}
 	list, err := all.Write(t.TempDir())
 	require.NoError(t, err)
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "orderpost/internal/worker").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "orderpost/internal/cli/service").CombinedOutput()
 	require.NoError(t, err, string(out))
 	none, err := overlay.Files{}.Write(t.TempDir())
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/proof/powercut"
 )
 
@@ -132,7 +132,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp, trim-ahead")
 	root.AddCommand(newJudge(stdout), newNight(stdout, stderr), newSoak(o.command, stdout, stderr))
 	root.AddCommand(powercut.NewCommand(o.command, stdout, stderr))
-	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+	return cli.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
 // length returns how long faults are injected.
@@ -226,7 +226,7 @@ func (o *options) validate() error {
 		o.orders = math.MaxInt
 	}
 	if err := errors.Join(errs...); err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	return nil
 }

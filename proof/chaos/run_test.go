@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 )
 
 var documented = regexp.MustCompile("go run \\./proof/cmd/chaos((?: --[a-z-]+(?: [^-`#|\\s][^`#|\\s]*)?)+)")
@@ -25,7 +25,7 @@ func TestDocumentedCommands(t *testing.T) {
 		for _, c := range commands {
 			var out, errOut bytes.Buffer
 			args := append(strings.Fields(c[1]), "--list-faults")
-			require.Equal(t, program.ExitDone, Run(t.Context(), args, nil, nil, &out, &errOut), "%s: %s: %s", path, c[0], errOut.String())
+			require.Equal(t, cli.ExitDone, Run(t.Context(), args, nil, nil, &out, &errOut), "%s: %s: %s", path, c[0], errOut.String())
 			require.Contains(t, out.String(), "freeze-worker")
 		}
 	}
@@ -42,7 +42,7 @@ func TestDocumentedSoaks(t *testing.T) {
 		require.NotEmpty(t, commands, path)
 		for _, c := range commands {
 			var out, errOut bytes.Buffer
-			require.Equal(t, program.ExitDone, Run(t.Context(), append(strings.Fields(c[1]), "--help"), nil, nil, &out, &errOut), "%s: %s: %s", path, c[0], errOut.String())
+			require.Equal(t, cli.ExitDone, Run(t.Context(), append(strings.Fields(c[1]), "--help"), nil, nil, &out, &errOut), "%s: %s: %s", path, c[0], errOut.String())
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestWrongUsage(t *testing.T) {
 		"--rate 0", "--scenario replay", "--scenario replay --orders 5 --on-unsure park", "--scenario flood --orders 5", "--broker embedded --faults kill-broker", "--broker external --bit-rot", "--broker cluster --faults lame-duck", "--clocks --history /dev/null", "--clocks --broker external --nats-server /bin/true", "--clocks --scenario replay --orders 5",
 		"--plant ack-first", "--plant flood --history /dev/null", "soak --for 5s", "soak --for 1m --plant blind", "soak --for 1m --broker kafka"} {
 		var out, errOut bytes.Buffer
-		require.Equal(t, program.ExitUsage, Run(t.Context(), strings.Fields(args), nil, nil, &out, &errOut), args)
+		require.Equal(t, cli.ExitUsage, Run(t.Context(), strings.Fields(args), nil, nil, &out, &errOut), args)
 		require.Contains(t, errOut.String(), "--", args)
 		require.Empty(t, out.String())
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/internal/sandbox"
 )
 
@@ -77,7 +77,7 @@ func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) erro
 			return nil
 		}
 		if waitErr := pause(ctx, 500*time.Millisecond); waitErr != nil {
-			return fmt.Errorf("%w: deadletter replay --all ends with %d (%v, want %d): %s", waitErr, code, err, program.ExitDone, out)
+			return fmt.Errorf("%w: deadletter replay --all ends with %d (%v, want %d): %s", waitErr, code, err, cli.ExitDone, out)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 )
 
 const soakText = `soak produces orders at a steady rate without faults, and measures the workers and brokers at the start
@@ -55,7 +55,7 @@ func newSoak(command string, stdout, stderr io.Writer) *cobra.Command {
 func (o *soakOptions) validate() error {
 	if o.length < 20*time.Second || o.warmUp < 0 || o.workers < 1 || !(o.rate > 0) ||
 		!slices.Contains([]string{embeddedBroker, externalBroker, clusterBroker}, o.broker) || o.plant != "" && o.plant != leakPlant {
-		return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--for at least 20s, --rate above 0, --workers at least 1, --broker embedded, external or cluster, --plant leak")}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: errors.New("--for at least 20s, --rate above 0, --workers at least 1, --broker embedded, external or cluster, --plant leak")}
 	}
 	o.policy, o.calm, o.orders = resubmitPolicy, true, 1<<62
 	return nil
@@ -251,7 +251,7 @@ func (v *soakVerdict) err(leaks bool) error {
 
 func (v *soakVerdict) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return program.PrintReport(out, v)
+		return cli.PrintReport(out, v)
 	}
 	_, _ = fmt.Fprintf(out, "%.1f minutes, %d orders, lost %d, doubled %d\n", v.Minutes, v.Orders, v.Lost, v.Doubled)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/reconcile"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
-	"orderpost/internal/program/reconcile"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
 )
@@ -268,7 +268,7 @@ func (s *summary) printCommands(out io.Writer) error {
 // print prints the summary as text or JSON.
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return program.PrintReport(out, s)
+		return cli.PrintReport(out, s)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(s.Faults) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
@@ -133,7 +133,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 // withdraw cancels an order, and is the worker that settles it.
 func withdraw(t *testing.T, q *queue.Queue, no string) {
 	t.Helper()
-	_, err := books.CancelOrder(t.Context(), q, no, "test")
+	_, err := imports.CancelOrder(t.Context(), q, no, "test")
 	require.NoError(t, err)
 	view, err := fleet.New(q).Read(t.Context())
 	require.NoError(t, err)

@@ -22,16 +22,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/docs"
-	"orderpost/internal/door"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
-	"orderpost/internal/imports"
+	"orderpost/internal/gateway/door"
+	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/patient"
 )
 
 func TestMain(m *testing.M) {
@@ -85,7 +85,7 @@ func newRig(t testing.TB, change func(*gateway.Config, *queue.Config)) *rig {
 	q := open(false)
 	d := door.New(q, nil)
 	t.Cleanup(d.Close)
-	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Files: imports.Open, Door: d, Unusable: q.Conn.Unusable, DrainTimeout: time.Second,
+	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Files: fileimport.Open, Door: d, Unusable: q.Conn.Unusable, DrainTimeout: time.Second,
 		Queue: q, DataDir: r.dir,
 		Metrics: ops.NewGateway(prometheus.NewRegistry(), gateway.MetricsOptions()), Log: zerolog.New(&r.log).Level(zerolog.DebugLevel)})
 	require.NoError(t, err)

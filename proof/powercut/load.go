@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"orderpost/internal/program/deadletter"
-	"orderpost/internal/program/enqueue"
+	"orderpost/internal/cli/deadletter"
+	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/sandbox"
 )
 

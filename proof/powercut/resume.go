@@ -13,10 +13,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/reconcile"
+	"orderpost/internal/cli/worker"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
-	"orderpost/internal/program/reconcile"
-	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
@@ -79,7 +79,7 @@ func (t *trace) resume(ctx context.Context, s *state, dir string, rec *recorder,
 	}
 	err = t.balance(ctx, s, q, a, before)
 	q.Close()
-	if n := ended(); n != 0 && n != program.ExitInterrupted && err == nil {
+	if n := ended(); n != 0 && n != cli.ExitInterrupted && err == nil {
 		err = &loss{"the worker does not stop", fmt.Sprintf("exit code %d: %s", n, lastLine(said.String()))}
 	}
 	return err

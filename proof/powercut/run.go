@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 )
 
 type options struct {
@@ -86,7 +86,7 @@ func (o *options) validate() error {
 		errs = append(errs, errors.New("--traces: the traces are there already: not with --keep or --without"))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (r *result) verdict(wantLoss bool) error {
 // print prints the table.
 func (r *result) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return program.PrintReport(out, r)
+		return cli.PrintReport(out, r)
 	}
 	return r.table(out)
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
 	"orderpost/proof/simulation"
 )
 
@@ -65,7 +65,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.BoolVar(&o.trace, "trace", false, "play the one schedule of --seed and print its trace")
 	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "schedules played at once")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
-	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+	return cli.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
 // mutationNames lists the mutations that are noticed, and those that are too rare.
@@ -94,7 +94,7 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 		err = errors.New("--mutations drops each rule; leave out --mutation")
 	}
 	if err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	if !cmd.Flags().Changed("seed") {
 		o.seed = randomSeed()
@@ -103,7 +103,7 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 	case o.schedule != "":
 		s, err := simulation.ParseSchedule(o.schedule)
 		if err != nil {
-			return &program.ExitError{Code: program.ExitUsage, Err: err}
+			return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 		}
 		return traced(s, m, stdout)
 	case o.trace:
@@ -209,7 +209,7 @@ func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, std
 	}
 	started := time.Now()
 	_, _ = fmt.Fprintf(stderr, "seed %d\n", o.seed)
-	if program.IsTerminal(stderr) {
+	if cli.IsTerminal(stderr) {
 		search.Progress = func(n int) { _, _ = fmt.Fprintf(stderr, "\r%d schedules", n) }
 		defer func() { _, _ = fmt.Fprintln(stderr) }()
 	}
@@ -274,7 +274,7 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return program.PrintReport(out, s)
+		return cli.PrintReport(out, s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
 		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, after a change of the consumer's leader %d, moved twice %d, both clocks wrong %d, same timestamps %d, other bodies %d\n"+

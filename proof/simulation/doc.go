@@ -5,7 +5,7 @@
 // invariant.
 //
 // The simulation runs the shipped code of internal/settle, its Handler included, and
-// of internal/order. It models internal/worker's pool (worker.go) and
+// of internal/order. It models internal/cli/service's pool (worker.go) and
 // internal/submit's attempt loop (submission.go) function by function. The broker
 // (broker.go), its followers (followers.go), a change of leadership (leader.go), the
 // clocks (clock.go) and the API (api.go) are simplified models.

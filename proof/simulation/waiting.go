@@ -64,7 +64,7 @@ func (p *plan) openWaitingRoom(e *engine) {
 // one that feeds.
 const feederTerm = 6 * time.Second
 
-// feeder models the feeder of internal/waiting. It ends what it does when its term
+// feeder models the feeder of internal/worker/feed. It ends what it does when its term
 // is over, but does not ask whether it is the only one.
 type feeder struct{ *host }
 

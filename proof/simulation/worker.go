@@ -11,7 +11,7 @@ import (
 	"orderpost/proof/oracle"
 )
 
-// worker models internal/worker's pool on one simulated process: intake, slots, drain
+// worker models internal/cli/service's pool on one simulated process: intake, slots, drain
 // and a submitter. The shipped settle.Handler handles the deliveries.
 type worker struct {
 	*host
@@ -82,7 +82,7 @@ func (k *worker) stored() {
 	}
 }
 
-// pullWait equals pullWait of internal/worker.
+// pullWait equals pullWait of internal/cli/service.
 const pullWait = time.Second
 
 // intake models Pool.intake and Pool.pull: it takes a slot, then a message.

@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
+	"orderpost/internal/audit"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -60,7 +61,7 @@ func (o outage) run(t *testing.T, name string) {
 	o.heals(r)
 	healed := r.prom.passed()
 	cleared := r.until(healed+ends, func(firing []string) bool { return len(firing) == 0 }, "%s is healed, and alerts still fire", name)
-	audit, err := books.Audit(t.Context(), r.q)
+	audit, err := audit.Audit(t.Context(), r.q)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	t.Logf("fired %s after the fault, clear %s after its end", fired-began, cleared-healed)
@@ -93,7 +94,7 @@ func TestPlannedWaitsFireNothing(t *testing.T) {
 		}},
 		"its time, in the waiting room": {waits: func(r *rig) { intent(r, settle.Intent{NotBefore: tomorrow}) }},
 		"a paused import": {waits: func(r *rig) {
-			require.NoError(r.t, books.PauseImport(r.t.Context(), r.q, "march", "anna"))
+			require.NoError(r.t, imports.PauseImport(r.t.Context(), r.q, "march", "anna"))
 			intent(r, settle.Intent{Lane: order.BulkLane, Batch: "march"})
 		}},
 		"an approval": {settings: map[string]string{"ORDERPOST_APPROVALS": "imports"}, waits: func(r *rig) {

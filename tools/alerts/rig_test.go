@@ -13,10 +13,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/worker"
 	"orderpost/internal/notify"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
-	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
@@ -117,7 +117,7 @@ func (r *rig) command(args ...string) {
 	r.t.Helper()
 	var out, errOut bytes.Buffer
 	settings := map[string]string{"ORDERPOST_NATS_URL": r.settings["ORDERPOST_NATS_URL"], "USER": "anna"}
-	require.Equal(r.t, program.ExitDone, worker.Run(r.t.Context(), args, settings, nil, &out, &errOut), "%v: %s", args, errOut.String())
+	require.Equal(r.t, cli.ExitDone, worker.Run(r.t.Context(), args, settings, nil, &out, &errOut), "%v: %s", args, errOut.String())
 }
 
 // publish puts n orders into the queue.

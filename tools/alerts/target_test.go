@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/e2e/child"
+	"orderpost/internal/testing/e2e/child"
 )
 
 func TestMain(m *testing.M) {

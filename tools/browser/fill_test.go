@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -53,9 +53,9 @@ func rare(t *testing.T) func(dir string) {
 				}))
 			}
 		}
-		marked, err := books.CancelBatch(t.Context(), q, "may", "bert@office")
+		marked, err := imports.CancelBatch(t.Context(), q, "may", "bert@office")
 		require.NoError(t, err)
-		require.Equal(t, books.Cancelled{Open: 2, NoWorker: true}, marked)
+		require.Equal(t, imports.Cancelled{Open: 2, NoWorker: true}, marked)
 		view, err := fleet.New(q).Read(t.Context())
 		require.NoError(t, err)
 		q.Ledger.SetCancellations(view.Cancelled)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 // programs is the folder with the programs. It is removed after the tests.

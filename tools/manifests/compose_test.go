@@ -8,20 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/compose-spec/compose-go/v2/cli"
+	compose "github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/gateway"
-	"orderpost/internal/program"
 )
 
 // load reads compose.yaml as docker compose does, schema included: with the
 // file of variables that is named, or else the .env beside it.
 func load(t *testing.T, envFile ...string) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{deployments + "compose.yaml"},
-		cli.WithEnvFiles(envFile...), cli.WithDotEnv, cli.WithDefaultProfiles())
+	options, err := compose.NewProjectOptions([]string{deployments + "compose.yaml"},
+		compose.WithEnvFiles(envFile...), compose.WithDotEnv, compose.WithDefaultProfiles())
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func requireDoor(t *testing.T, p *types.Project) {
 	}
 	require.Equal(t, *p.Services["worker"].Environment["ORDERPOST_NATS_URL"], environ["ORDERPOST_NATS_URL"])
 	var cfg gateway.Config
-	require.NoError(t, program.ReadEnv(&cfg, environ))
+	require.NoError(t, cli.ReadEnv(&cfg, environ))
 	require.NoError(t, cfg.Validate())
 	require.Len(t, s.Ports, 1)
 	require.True(t, strings.HasSuffix(cfg.Listen, fmt.Sprint(":", s.Ports[0].Target)))

@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"orderpost/internal/durable"
+	"orderpost/internal/platform/durable"
 )
 
 // DefaultListen is the default address: the usual port of a NATS server, on

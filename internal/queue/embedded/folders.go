@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"orderpost/internal/durable"
+	"orderpost/internal/platform/durable"
 )
 
 // openStore makes everything last that the server will find, and the folders that it will

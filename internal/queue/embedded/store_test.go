@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/patient"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/smalldisk"
 )
 

@@ -15,10 +15,10 @@ import (
 	"github.com/goccy/go-yaml"
 	yamlast "github.com/goccy/go-yaml/ast"
 
-	"orderpost/internal/duration"
-	"orderpost/internal/livefile"
 	"orderpost/internal/order"
-	"orderpost/internal/textfile"
+	"orderpost/internal/platform/duration"
+	"orderpost/internal/platform/livefile"
+	"orderpost/internal/platform/textfile"
 )
 
 const (

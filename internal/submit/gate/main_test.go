@@ -3,7 +3,7 @@ package gate
 import (
 	"testing"
 
-	"orderpost/internal/patient"
+	"orderpost/internal/testing/patient"
 )
 
 func TestMain(m *testing.M) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/duration"
 	"orderpost/internal/order"
+	"orderpost/internal/platform/duration"
 )
 
 func newTestGate() *Gate {

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"time"
 
-	"orderpost/internal/textfile"
+	"orderpost/internal/platform/textfile"
 )
 
 // dialer opens connections to the API, through the proxy if the environment names

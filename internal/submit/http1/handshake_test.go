@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/authority"
 	"orderpost/internal/order"
+	"orderpost/internal/sandbox/authority"
 )
 
 // A handshake that fails says what is wrong and what to do, nothing was sent,

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"strings"
 
-	"orderpost/internal/endpoint"
+	"orderpost/internal/platform/endpoint"
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http/httpproxy"

@@ -23,8 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/patient"
 	"orderpost/internal/submit/answer"
+	"orderpost/internal/testing/patient"
 )
 
 // way is a way to the API. Every test of the client goes all of them.

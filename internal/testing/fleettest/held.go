@@ -17,7 +17,7 @@ import (
 // Held plays a worker that is held, and returns when the fleet sees it. It moves what people
 // cancel out of the waiting room, takes orders once there are cancellations, and gives those
 // back that nobody cancelled. It ends when stop is called, or with the test. retire is
-// books.RetireCancellations; the tests of that package use this one, too.
+// imports.RetireCancellations; the tests of that package use this one, too.
 func Held(t testing.TB, q *queue.Queue, retire func(context.Context, *queue.Queue) error) (stop func()) {
 	t.Helper()
 	ends, cancel := context.WithCancel(context.Background())

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/proof/bench"
 )
 
-func main() { program.Main(bench.Run) }
+func main() { cli.Main(bench.Run) }

@@ -2,8 +2,8 @@
 package main
 
 import (
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/proof/chaos"
 )
 
-func main() { program.Main(chaos.Run) }
+func main() { cli.Main(chaos.Run) }

@@ -4,11 +4,11 @@ package main
 import (
 	"runtime/debug"
 
-	"orderpost/internal/program"
+	"orderpost/internal/cli"
 	"orderpost/proof/simulate"
 )
 
 func main() {
 	debug.SetGCPercent(800) // a schedule's garbage is small, and all of it at once
-	program.Main(simulate.Run)
+	cli.Main(simulate.Run)
 }

@@ -1,0 +1,116 @@
+// Package broker connects the command-line programs to the streams: at the configured
+// NATS, at the embedded broker that a worker runs in the data folder, or, for some
+// commands, in a store that no worker has open. A command whose broker goes away waits
+// for it.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/service"
+	"orderpost/internal/order/schema"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+// Config holds the settings with which a command-line program finds the streams.
+type Config struct {
+	Queue   queue.Config
+	DataDir string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
+	Schema  schema.Config
+}
+
+// Options says how Open connects.
+type Options struct {
+	// Name is the connection's name in the broker's monitoring.
+	Name string
+	// StartStopped says that Open may start the embedded broker on the data folder if no
+	// worker runs. The broker ends with the program.
+	StartStopped bool
+	// Incomplete says that Open also accepts a broker that lacks streams.
+	Incomplete bool
+	Stderr     io.Writer
+	// Tell receives lines that say what the program waits for; nil = Stderr.
+	Tell func(line string)
+}
+
+// Open connects to the broker. It creates no streams: a broker without them is
+// probably the wrong one. The error has the exit code ExitUnreachable if no broker is
+// in reach, or if it lacks streams. close is never nil.
+func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close func(), err error) {
+	close = func() {}
+	cfg.Queue.Name, cfg.Queue.Tell, cfg.Queue.Missing = o.Name, o.Tell, queue.RefuseMissing
+	if o.Tell == nil {
+		cfg.Queue.Tell = func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }
+	}
+	if o.Incomplete {
+		cfg.Queue.Missing = queue.LeaveMissing
+	}
+	if cfg.Queue.URL == "" {
+		var stop func()
+		if stop, err = join(ctx, &cfg, o); err == nil {
+			close = stop
+		}
+	}
+	if err == nil {
+		log := zerolog.New(zerolog.ConsoleWriter{Out: o.Stderr, NoColor: true, PartsExclude: []string{"time"}}).Level(zerolog.WarnLevel)
+		q, err = queue.Open(ctx, cfg.Queue, log)
+	}
+	if err != nil {
+		close()
+		var missing *queue.MissingError
+		if errors.Is(err, queue.ErrUnreachable) || errors.As(err, &missing) {
+			err = &cli.ExitError{Code: cli.ExitUnreachable, Err: &unopened{err}}
+		}
+		return nil, func() {}, err
+	}
+	stop := close
+	return q, func() { q.Close(); stop() }, nil
+}
+
+// unopened is the error of Open: the command has asked for nothing yet.
+type unopened struct{ error }
+
+func (e *unopened) Unwrap() error { return e.error }
+
+// storeRetry is how often join tries to open the store.
+const storeRetry = 100 * time.Millisecond
+
+// join finds the embedded broker of the data folder, or starts it if o.StartStopped is
+// set. If the folder has a store but no broker, queue.Open waits for one. A folder
+// without a store is an error.
+func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) {
+	stop = func() {}
+	for began := time.Now(); o.StartStopped && embedded.HasStore(cfg.DataDir); {
+		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Temporary: true})
+		if err == nil {
+			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
+			if server.Renewed != "" {
+				_, _ = fmt.Fprintf(o.Stderr, "warning: %s: the broker has a new token\n", server.Renewed)
+			}
+			return server.Stop, nil
+		}
+		if !errors.Is(err, embedded.ErrInUse) {
+			return stop, err
+		}
+		if service.JoinEmbedded(&cfg.Queue, cfg.DataDir) == nil || time.Since(began) > cfg.Queue.ConnectTimeout {
+			break
+		}
+		if err := settle.Sleep(ctx, storeRetry); err != nil { // the other program is about to publish its address, or about to release the store
+			return stop, err
+		}
+	}
+	err = service.JoinEmbedded(&cfg.Queue, cfg.DataDir)
+	if errors.Is(err, queue.ErrUnreachable) && embedded.HasStore(cfg.DataDir) {
+		err = nil // queue.Open waits for it
+	}
+	return stop, err
+}

@@ -1,0 +1,287 @@
+package enqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/broker"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
+	"orderpost/internal/journal"
+	"orderpost/internal/ops/tracing"
+	"orderpost/internal/queue"
+	"orderpost/internal/status"
+)
+
+// job is one run of the program on a list of files.
+type job struct {
+	o              *importOptions
+	by             broker.Acting
+	options        importer.Options
+	stdout, stderr io.Writer
+	environ        map[string]string
+	source         source
+	results        output
+	sending        *sending
+	line           *statusLine
+	partial        bool // some rows or orders failed
+}
+
+// run checks all files before it publishes anything, and then imports them one after
+// another. It stops at the first file that cannot be imported.
+func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) error {
+	ctx := cmd.Context()
+	cfg, options, err := o.settings(files, environ)
+	if err != nil {
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	}
+	traces := tracing.Start(ctx, tracing.Options{Program: "enqueue", Version: cli.Version(), Environ: environ, Log: warnings(stderr)})
+	defer traces.Stop()
+	options.Trace = traces.Producer()
+	rows := output{o.results, stdout}
+	if isStdout(o.results) {
+		stdout = stderr // what is said about the rows must not stand among them
+	}
+	j := &job{o: o, by: o.person.On(cmd), results: rows, options: options, stdout: stdout, stderr: stderr, environ: environ,
+		line:   newStatusLine(stderr),
+		source: source{stdin: stdin, dir: tempDir(environ, cfg.DataDir), max: o.maxStdin << 20}}
+	if !o.quiet {
+		j.options.Progress = func(rows int) { j.sending.show(rows) }
+	}
+	checked := make([]*checkedFile, 0, len(files))
+	defer func() {
+		for _, f := range checked {
+			f.close()
+		}
+	}()
+	for _, name := range files {
+		f, err := j.check(ctx, name)
+		if err != nil {
+			return err
+		}
+		checked = append(checked, f)
+		if err := j.results.check(f.File, &f.summary, f.input); err != nil {
+			return fmt.Errorf("nothing was enqueued: --results: %w", err)
+		}
+	}
+	if o.dryRun {
+		return j.preview(ctx, checked)
+	}
+	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr, Tell: j.line.tell})
+	if err != nil {
+		return err
+	}
+	defer closeQueue()
+	for _, f := range checked {
+		if err := j.enqueue(ctx, q, f); err != nil {
+			return err
+		}
+	}
+	if !o.wait && o.results == "" {
+		j.sayWorkers(ctx, q)
+	}
+	if j.partial {
+		return &cli.ExitError{Code: cli.ExitPartial, Err: errors.New("some rows or orders did not make it; see above")}
+	}
+	return nil
+}
+
+// warnings returns a logger that prints warnings.
+func warnings(stderr io.Writer) zerolog.Logger {
+	return zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, PartsExclude: []string{"time"}}).Level(zerolog.WarnLevel)
+}
+
+// checkedFile is a file all of whose rows can be sent or skipped.
+type checkedFile struct {
+	*importer.File
+	close   func()
+	summary importer.Summary
+	rejects string      // the file for its bad rows
+	input   os.FileInfo // what it was read from; nil if nobody knows
+}
+
+func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
+	input := j.source.info(name)
+	content, path, closeFile, err := j.source.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	options := j.options
+	options.Temp = j.source.dir
+	options.Path, options.File, options.By = path, name, j.by.Actor().Name
+	if name == "-" {
+		options.File = "stdin"
+	}
+	options.File = cmp.Or(j.o.source, options.File)
+	f := &checkedFile{close: closeFile, input: input}
+	if f.File, err = importer.Open(content, options); err == nil {
+		f.close = func() { _ = f.Close(); closeFile() }
+		f.summary, err = f.Check(ctx)
+	}
+	var bad *importer.BadRows
+	switch {
+	case changed(input, j.source.info(name)) && ctx.Err() == nil:
+		err = fmt.Errorf("nothing was enqueued: %s changed while it was read (somebody writes it); run the command again when it is complete", options.File)
+	case errors.As(err, &bad):
+		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("nothing was enqueued:\n%w", err)}
+	case err == nil && f.summary.Rows == 0:
+		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("nothing was enqueued: %s has no rows", options.File)}
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	if f.summary.Invalid > 0 {
+		if name == "-" {
+			name = filepath.Base(options.File)
+		}
+		f.rejects = f.RejectsName(name)
+	}
+	return f, nil
+}
+
+// previewed is the number of orders that a dry run shows.
+const previewed = 3
+
+func (j *job) preview(ctx context.Context, files []*checkedFile) error {
+	for _, f := range files {
+		first, err := f.Preview(ctx, previewed)
+		if err != nil {
+			return err
+		}
+		j.print(&f.summary)
+		if !j.o.json && !j.o.quiet {
+			_, _ = fmt.Fprintln(j.stdout, "Nothing was enqueued (--dry-run). The first orders, as they would be sent but for the timestamp:")
+			for _, row := range first {
+				_, _ = fmt.Fprintf(j.stdout, "%s\n", cli.Printable(string(row.Order.Canonical())))
+			}
+		}
+		j.tellBad(f)
+		j.partial = j.partial || f.summary.Invalid > 0
+	}
+	if j.partial {
+		return &cli.ExitError{Code: cli.ExitPartial, Err: errors.New("some rows cannot be sent; see above")}
+	}
+	return nil
+}
+
+// enqueue publishes one file and, if asked, waits for its outcomes.
+func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error {
+	if f.rejects != "" {
+		if err := writeUnlessEdited(ctx, f.rejects, f.WriteRejects); err != nil {
+			return fmt.Errorf("bad rows not written, nothing was enqueued: %w", err)
+		}
+		f.summary.Rejects = f.rejects
+	}
+	j.tellBad(f)
+	var done *importer.Result
+	about := journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": f.summary.Rows, "invalid": f.summary.Invalid},
+		Details: map[string]string{"file": f.Name(), "content": f.Content}}
+	err := j.by.Act(ctx, q, about, nil, func(ctx context.Context) (counts map[string]int, err error) {
+		done, err = j.publish(ctx, q, f)
+		counts = make(map[string]int)
+		for fate, n := range done.Fates {
+			counts[string(fate)] = n
+		}
+		return counts, err
+	})
+	if err != nil {
+		return err
+	}
+	if j.o.wait || j.o.results != "" {
+		return j.wait(ctx, q, f, done)
+	}
+	j.partial = j.partial || !done.AllFine()
+	return nil
+}
+
+// publish publishes one file and prints its summary.
+func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
+	j.sending = newSending(j.line, f.Name(), f.summary.Rows)
+	done, err := f.Publish(ctx, q, f.summary)
+	j.line.end()
+	var hold *imports.Hold
+	if err == nil {
+		hold, err = imports.HeldBy(ctx, q, f.Batch)
+		done.PausedBy = hold.By()
+	}
+	if err == nil || len(done.Fates) > 0 {
+		j.print(&done.Summary)
+	}
+	if hold == nil && err == nil {
+		err = j.sayApprovals(ctx, q, f.Batch)
+	}
+	if hold != nil && !j.o.quiet {
+		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(hold, f.Batch)+".")
+	}
+	for _, line := range done.Errors {
+		_, _ = fmt.Fprintln(j.stderr, cli.Printable(line))
+	}
+	switch {
+	case errors.Is(err, queue.ErrUnreachable):
+	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrOtherMapping), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
+		err = &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	case errors.Is(err, importer.ErrInterrupted):
+		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("%w; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice", err)}
+	case errors.Is(err, importer.ErrCancelled):
+		err = &cli.ExitError{Code: cli.ExitPartial, Err: err}
+	}
+	return done, err
+}
+
+// sayApprovals says that an import may need an approval, if that depends on what it holds: a
+// worker finds out.
+func (j *job) sayApprovals(ctx context.Context, q *queue.Queue, batch string) error {
+	fed, err := imports.ReadFeeding(ctx, q, 0)
+	if err != nil || j.o.quiet {
+		return err
+	}
+	if rule := fed.Approvals.ReadRule(); rule.Imports() && fed.Approvals.Imports[imports.ImportToken(batch)] == nil {
+		_, _ = fmt.Fprintf(j.stderr, "Here %s need approval. A worker looks at this one first; orderpost enqueue status %s says whether it waits for that.\n",
+			cli.Printable(rule.What()), status.ShellWord(batch))
+	}
+	return nil
+}
+
+// tellBad lists the rows that are skipped.
+func (j *job) tellBad(f *checkedFile) {
+	if f.summary.Every != "" {
+		_, _ = fmt.Fprintln(j.stderr, cli.Printable(f.Name()+": "+f.summary.Every))
+		return
+	}
+	for _, row := range f.summary.Bad {
+		_, _ = fmt.Fprintln(j.stderr, cli.Printable(row.Error()))
+	}
+	if more := f.summary.Invalid - len(f.summary.Bad); more > 0 {
+		_, _ = fmt.Fprintf(j.stderr, "%s: and %d more bad rows\n", cli.Printable(f.Name()), more)
+	}
+}
+
+// sayWorkers prints a line if nothing is sent.
+func (j *job) sayWorkers(ctx context.Context, q *queue.Queue) {
+	if j.o.quiet {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	view, err := fleet.New(q).Look(ctx)
+	if err != nil {
+		return
+	}
+	if why := view.NothingSent(time.Now()); why != "" && len(view.Present()) > 0 {
+		_, _ = fmt.Fprintln(j.stderr, cli.Printable(cli.Sentence(why)+" The orders wait."))
+	} else if len(view.Present()) == 0 {
+		_, _ = fmt.Fprintln(j.stderr, "No worker is running: the orders wait in the queue until one is (orderpost worker).")
+	}
+}

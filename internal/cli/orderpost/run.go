@@ -1,0 +1,114 @@
+// Package orderpost is the program that contains worker, enqueue and deadletter. It
+// has their most frequent commands at the top.
+package orderpost
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/console"
+	"orderpost/internal/cli/deadletter"
+	"orderpost/internal/cli/enqueue"
+	"orderpost/internal/cli/gateway"
+	"orderpost/internal/cli/lookup"
+	"orderpost/internal/cli/notify"
+	"orderpost/internal/cli/pending"
+	pool "orderpost/internal/cli/service"
+	"orderpost/internal/cli/watch"
+	"orderpost/internal/cli/worker"
+	pages "orderpost/internal/console"
+	httpdoor "orderpost/internal/gateway"
+	"orderpost/internal/gateway/fileimport"
+)
+
+// programs maps the names under which this program acts as another one, for example
+// when a link starts it.
+var programs = map[string]cli.RunFunc{"worker": runWorker, "enqueue": enqueue.Run, "deadletter": deadletter.Run}
+
+func runWorker(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Execute(ctx, worker.NewCommand(environ, stderr, fileimport.Open), args, stdin, stdout, stderr)
+}
+
+// Main returns the program for the name under which this process was started.
+func Main() cli.RunFunc { return named(os.Args[0]) }
+
+func named(arg0 string) cli.RunFunc {
+	if run, link := programs[strings.TrimSuffix(filepath.Base(arg0), ".exe")]; link {
+		return run
+	}
+	return Run
+}
+
+// Run runs the program and returns the exit code.
+func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
+}
+
+// NewCommand returns the program's command.
+func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "orderpost COMMAND",
+		Short: "Submit orders in bulk to an HTTP API, and account for every one of them",
+		Long: "orderpost takes orders from files to an HTTP API, through a queue that loses none and doubles none.\n" +
+			"`orderpost worker` posts them, `orderpost enqueue FILE` brings them, `orderpost audit` balances the books.\n\n" +
+			"Every command is set by environment variables (ORDERPOST_…); `orderpost worker --help` lists them. Without\n" +
+			"ORDERPOST_NATS_URL they find the broker of the worker that runs in the data folder (ORDERPOST_DATA_DIR).\n\n" +
+			"Started as worker, enqueue or deadletter, for example by a link, it acts as that program.\n\n" +
+			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some rows or orders did\n" +
+			"not make it; 4 broker out of reach; 130 interrupted.",
+		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret orderpost worker\n" +
+			"  orderpost enqueue orders.csv --wait --results out.csv\n" +
+			"  orderpost order A-100\n" +
+			"  orderpost hold --for 30m --note 'maintenance of the API'\n" +
+			"  orderpost audit\n" +
+			"  source <(orderpost completion bash)",
+		Args: cli.OnlyCommands,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("no command given (see %s --help)", cmd.CommandPath())}
+		},
+	}
+	cli.NoJSON(root, "it only says that a command is missing")
+	group := func(id, title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+		for _, cmd := range commands {
+			cmd.GroupID = id
+		}
+		root.AddCommand(commands...)
+	}
+	joined := []*cobra.Command{worker.NewCommand(environ, stderr, fileimport.Open), enqueue.NewCommand(environ, stdin, stdout, stderr),
+		deadletter.NewCommand(environ, stdin, stdout, stderr)}
+	group("programs", "Orders on their way:", append(joined, watch.NewCommand(environ, stderr))...)
+	group("books", "Orders, and the books:", lookup.NewCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
+		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout))
+	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
+	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
+	group("doors", "For programs:", gateway.NewCommand(environ, stderr), notify.NewCommand(environ, stdout, stderr))
+	group("tools", "The program itself, and shells:", newSchemaCommand(environ, stderr), newVersionCommand())
+	root.SetCompletionCommandGroupID("tools")
+	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpCommandGroupID("tools")
+	hideTwins(root, joined)
+	cli.WarnUnknown(root, environ, slices.Concat(cli.Settings(pool.Config{}), cli.Settings(pages.Config{}), cli.Settings(httpdoor.Config{})), root.Name(), "schema")
+	return root
+}
+
+// hideTwins hides the commands that are also at the top from the help of the contained
+// programs. They still work there. The same name is not enough: one command may resume
+// the fleet, and another an import.
+func hideTwins(root *cobra.Command, joined []*cobra.Command) {
+	for _, p := range joined {
+		for _, sub := range p.Commands() {
+			sub.Hidden = slices.ContainsFunc(root.Commands(), func(top *cobra.Command) bool {
+				return top.Name() == sub.Name() && top.Short == sub.Short
+			})
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package deadletter
+
+import (
+	"testing"
+
+	"orderpost/internal/testing/patient"
+)
+
+func TestMain(m *testing.M) { patient.Main(m) }

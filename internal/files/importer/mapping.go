@@ -1,0 +1,268 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"orderpost/internal/order"
+	"orderpost/internal/platform/textfile"
+)
+
+// Type is the JSON type of a column's cells.
+type Type string
+
+// The types of columns.
+const (
+	TypeString Type = "string"
+	TypeInt    Type = "int"
+	TypeNumber Type = "number"
+	TypeBool   Type = "bool"
+	TypeJSON   Type = "json"
+)
+
+var types = []Type{TypeString, TypeInt, TypeNumber, TypeBool, TypeJSON}
+
+// The values of Mapping.Empty.
+const (
+	EmptyString = "string"
+	EmptyOmit   = "omit"
+	EmptyNull   = "null"
+)
+
+// Mapping says how columns become fields. With the zero value, the header names the
+// fields, timeout is a whole number, and all other fields are text.
+type Mapping struct {
+	// Types maps a field's name in JSON, after renaming, to its type.
+	Types map[string]Type `json:"types,omitempty" yaml:"types,omitempty"`
+	// Rename maps a header name to a field's name.
+	Rename map[string]string `json:"rename,omitempty" yaml:"rename,omitempty"`
+	// Set adds constant fields to every order. name:type=value sets a type.
+	Set map[string]string `json:"set,omitempty" yaml:"set,omitempty"`
+	// Empty says what empty cells become: string (the default), omit or null.
+	Empty string `json:"empty,omitempty" yaml:"empty,omitempty"`
+	// OrderNoTemplate makes order numbers from {batch} and {row} for a file without
+	// them.
+	OrderNoTemplate string `json:"order_no_template,omitempty" yaml:"order_no_template,omitempty"`
+	// Accept maps a field's name in JSON to the questions whose answer is yes: such
+	// cells are right as they are.
+	Accept map[string][]Code `json:"accept,omitempty" yaml:"accept,omitempty"`
+}
+
+// IsZero reports whether the mapping changes nothing.
+func (m Mapping) IsZero() bool {
+	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.Set) == 0 &&
+		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0
+}
+
+// forNDJSON reports whether the mapping has no options that only CSV supports.
+func (m Mapping) forNDJSON() bool {
+	for name := range m.Accept {
+		if name != order.FieldOrderNo {
+			return false
+		}
+	}
+	m.Accept = nil
+	return m.IsZero()
+}
+
+// ReadMapping reads a mapping file (YAML). Unknown keys are an error. A value without quotes is
+// the text that the file has.
+func ReadMapping(name string, r io.Reader) (Mapping, error) {
+	var m Mapping
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := textfile.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	return m, nil
+}
+
+// Write writes the mapping as a file for [ReadMapping] and enqueue --mapping. comment
+// may have several lines.
+func (m Mapping) Write(w io.Writer, comment string) error {
+	var b strings.Builder
+	for line := range strings.Lines(comment) {
+		b.WriteString("# " + strings.TrimRight(line, "\r\n") + "\n")
+	}
+	if !m.IsZero() {
+		text, err := yaml.Marshal(m)
+		if err != nil {
+			return err
+		}
+		b.Write(text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Validate returns all mistakes in the mapping, joined.
+func (m Mapping) Validate() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
+		if !slices.Contains(types, m.Types[name]) {
+			errs = append(errs, fmt.Errorf("type of %s: %q is none of %s", clip(name), clip(string(m.Types[name])), typeList()))
+		}
+	}
+	if t, ok := m.Types[order.FieldOrderNo]; ok && t != TypeString {
+		errs = append(errs, fmt.Errorf("type of order_no: it is always text, not %s", t))
+	}
+	switch m.Empty {
+	case "", EmptyString, EmptyOmit, EmptyNull:
+	default:
+		errs = append(errs, fmt.Errorf("empty cells: %q is none of omit, null, string", m.Empty))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Rename)) {
+		if name == "" || m.Rename[name] == "" {
+			errs = append(errs, fmt.Errorf("rename: %q to %q: both names must be there", clip(name), clip(m.Rename[name])))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Accept)) {
+		for _, code := range m.Accept[name] {
+			if !slices.Contains(Questions(), code) {
+				errs = append(errs, fmt.Errorf("accept %s: %q is none of %s", clip(name), clip(string(code)), list(Questions())))
+			}
+		}
+	}
+	return errors.Join(append(errs, m.checkTemplate())...)
+}
+
+func (m Mapping) checkTemplate() error {
+	t := m.OrderNoTemplate
+	rest := strings.NewReplacer("{batch}", "", "{row}", "").Replace(t)
+	switch {
+	case t == "":
+		return nil
+	case !strings.Contains(t, "{row}"):
+		return fmt.Errorf("order_no template %q: without {row} every order has the same number", t)
+	case strings.ContainsAny(rest, "{}"):
+		return fmt.Errorf("order_no template %q: only {batch} and {row} can be filled in", t)
+	}
+	return nil
+}
+
+// Merge returns m overridden by over. The command line overrides a mapping file.
+func (m Mapping) Merge(over Mapping) Mapping {
+	out := m
+	out.Types, out.Rename, out.Set = merged(m.Types, over.Types), merged(m.Rename, over.Rename), merged(m.Set, over.Set)
+	out.Accept = merged(m.Accept, over.Accept)
+	if over.Empty != "" {
+		out.Empty = over.Empty
+	}
+	if over.OrderNoTemplate != "" {
+		out.OrderNoTemplate = over.OrderNoTemplate
+	}
+	return out
+}
+
+func merged[V any](a, b map[string]V) map[string]V {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := make(map[string]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// flags returns the flags of enqueue for the mapping, without the answers to questions.
+func (m Mapping) flags() string {
+	var flags []string
+	add := func(flag string, of map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			flags = append(flags, nameFlag(flag, name, of[name]))
+		}
+	}
+	add("--rename", m.Rename)
+	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
+		flags = append(flags, nameFlag("--type", name, string(m.Types[name])))
+	}
+	add("--set", m.Set)
+	if m.Empty != "" {
+		flags = append(flags, "--empty "+m.Empty)
+	}
+	if len(flags) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(flags, " ")
+}
+
+// canonical returns the mapping's part of the fingerprint.
+func (m Mapping) canonical() []byte {
+	if m.IsZero() {
+		return nil
+	}
+	data, _ := json.Marshal(m) // maps are sorted; nothing in it can fail
+	return data
+}
+
+func typeList() string { return list(types) }
+
+func list[T ~string](words []T) string {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
+	}
+	return strings.Join(names, ", ")
+}
+
+// splitType parses name:type. The type is empty if there is no colon. The part after
+// a colon must be a known type. Otherwise a misspelt type would silently become a
+// part of the name.
+func splitType(text string) (name string, t Type, err error) {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return text, "", nil
+	}
+	name, t = text[:at], Type(text[at+1:])
+	if !slices.Contains(types, t) {
+		return "", "", fmt.Errorf("%q: %q is none of the types %s", clip(text), clip(string(t)), typeList())
+	}
+	return name, t, nil
+}
+
+// Given is a mapping as flags and parameters have it.
+type Given struct {
+	// Types are NAME=TYPE, Renames COLUMN=NAME, Constants NAME=VALUE or NAME:TYPE=VALUE,
+	// Accepted NAME=CODE.
+	Types, Renames, Constants, Accepted []string
+	// Empty and Template are Mapping.Empty and Mapping.OrderNoTemplate.
+	Empty, Template string
+}
+
+// Mapping reads what was given. Its error names every mistake; called returns what the
+// user calls "type", "rename", "set" or "accept".
+func (g Given) Mapping(called func(option string) string) (Mapping, error) {
+	m := Mapping{Empty: g.Empty, OrderNoTemplate: g.Template}
+	var errs []error
+	pairs := func(option, form string, list []string, take func(name, value string)) {
+		for _, text := range list {
+			name, value, found := strings.Cut(text, "=")
+			if !found || name == "" {
+				errs = append(errs, fmt.Errorf("%s: %q is not %s", called(option), clip(text), form))
+				continue
+			}
+			take(name, value)
+		}
+	}
+	pairs("type", "NAME=VALUE", g.Types, func(name, value string) { put(&m.Types, name, Type(value)) })
+	pairs("accept", "NAME=CODE", g.Accepted, func(name, value string) { put(&m.Accept, name, append(m.Accept[name], Code(value))) })
+	pairs("rename", "NAME=VALUE", g.Renames, func(name, value string) { put(&m.Rename, name, value) })
+	pairs("set", "NAME=VALUE", g.Constants, func(name, value string) { put(&m.Set, name, value) })
+	return m, errors.Join(errs...)
+}
+
+func put[V any](m *map[string]V, name string, value V) {
+	if *m == nil {
+		*m = make(map[string]V)
+	}
+	(*m)[name] = value
+}
