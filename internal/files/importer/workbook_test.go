@@ -80,7 +80,7 @@ func TestTotalsOfTables(t *testing.T) {
 	with := func(attrs string, last string) []byte {
 		b := book(header, texts("A-1", "30", "x"), last)
 		b.Parts = map[string]string{
-			"xl/worksheets/_rels/sheet1.xml.rels": `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/table" Target="../../tables/table1.xml"/></Relationships>`,
+			"xl/worksheets/_rels/sheet1.xml.rels": `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/table" Target="../tables/table1.xml"/></Relationships>`,
 			"xl/tables/table1.xml":                `<table xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" displayName="Juni" ref="A1:C3" ` + attrs + `/>`,
 		}
 		return b.Bytes()
