@@ -42,6 +42,6 @@ func TestProgramsNoticeAFullDisk(t *testing.T) {
 	for _, main := range mains {
 		source, err := os.ReadFile(main)
 		require.NoError(t, err)
-		require.Contains(t, string(source), "program.Main(", main)
+		require.Contains(t, string(source), "cli.Main(", main)
 	}
 }
