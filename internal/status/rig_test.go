@@ -11,14 +11,12 @@ func TestMain(m *testing.M) { patient.Main(m) }
 
 // What the tests do to a queue.
 var (
-	startBroker    = queuetest.Start
-	openQueue      = queuetest.Open
-	body           = queuetest.Body
-	intent         = queuetest.Intent
-	publish        = queuetest.Publish
-	pull           = queuetest.Pull
-	report         = queuetest.Report
-	settleAs       = queuetest.Settle
-	requireDrained = queuetest.Drained
-	deadLetter     = queuetest.DeadLetter
+	startBroker = queuetest.Start
+	openQueue   = queuetest.Open
+	body        = queuetest.Body
+	intent      = queuetest.Intent
+	publish     = queuetest.Publish
+	pull        = queuetest.Pull
+	report      = queuetest.Report
+	settleAs    = queuetest.Settle
 )

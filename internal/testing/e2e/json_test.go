@@ -46,7 +46,7 @@ func everyCommand(t *testing.T) map[string]*cobra.Command {
 func TestEveryCommandHasJSON(t *testing.T) {
 	for path, cmd := range everyCommand(t) {
 		schemas, why := strings.Fields(cmd.Annotations[cli.SchemasOf]), cmd.Annotations[cli.WhyNoJSON]
-		require.NotEqual(t, len(schemas) > 0, why != "", "%s: give it --json (program.JSONFlag), or say why not (program.NoJSON)", path)
+		require.NotEqual(t, len(schemas) > 0, why != "", "%s: give it --json (cli.JSONFlag), or say why not (cli.NoJSON)", path)
 		require.Equal(t, len(schemas) > 0, cmd.Flags().Lookup("json") != nil, path)
 		for _, name := range schemas {
 			require.Contains(t, schema.Names(), name, path)
