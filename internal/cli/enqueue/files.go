@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/files/folder"
+	"orderpost/internal/platform/durable"
 )
 
 // defaultMaxStdin is the default of --max-stdin, in MiB.
@@ -52,7 +52,7 @@ func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, 
 		if path, err = filepath.Abs(name); err != nil {
 			path = name
 		}
-		content, closeFile, err = s.keep(ctx, name, func(to *os.File) error { return folder.Copy(ctx, to, f) })
+		content, closeFile, err = s.keep(ctx, name, func(to *os.File) error { return durable.Copy(ctx, to, f) })
 		_ = f.Close()
 		return content, path, closeFile, err
 	}

@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -117,19 +116,4 @@ func (d *disk) write(name string, mode fs.FileMode, at time.Time, fill func(io.W
 		_ = d.root.Remove(tmp)
 	}
 	return err
-}
-
-// piece is how much Copy copies before it looks whether it is interrupted.
-const piece = 64 << 20
-
-// Copy copies the rest of a file until ctx ends. Where the system can, both share their blocks.
-func Copy(ctx context.Context, to io.Writer, from *os.File) error {
-	for ctx.Err() == nil {
-		if _, err := io.CopyN(to, from, piece); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"orderpost/internal/platform/durable"
 )
 
 // The files of a job. Those that begin with beside go beside the file.
@@ -195,7 +197,7 @@ func (j *Job) copy(ctx context.Context) error {
 	if !j.same(info) {
 		return ErrChanged
 	}
-	if err := j.f.disk.write(path.Join(j.dir, contentFile), 0o600, time.Time{}, func(w io.Writer) error { return Copy(ctx, w, file) }); err != nil {
+	if err := j.f.disk.write(path.Join(j.dir, contentFile), 0o600, time.Time{}, func(w io.Writer) error { return durable.Copy(ctx, w, file) }); err != nil {
 		return err
 	}
 	if info, err = file.Stat(); err == nil && !j.same(info) {

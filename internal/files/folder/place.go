@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"orderpost/internal/platform/durable"
 )
 
 // Endings of what stands beside a file.
@@ -162,7 +164,7 @@ func (j *Job) copyTo(file, target string, at time.Time) error {
 		return err
 	}
 	defer func() { _ = from.Close() }()
-	return j.f.disk.write(target, j.readable(), at, func(w io.Writer) error { return Copy(context.Background(), w, from) })
+	return j.f.disk.write(target, j.readable(), at, func(w io.Writer) error { return durable.Copy(context.Background(), w, from) })
 }
 
 // ours reports whether a file is the job's: the one that was taken, or a copy.

@@ -1,4 +1,4 @@
-// Package durable makes folders last through a power cut. fsync of a file keeps the
+// Package durable makes folders last through a power cut, and copies files. fsync of a file keeps the
 // file's data; POSIX promises its name only after an fsync of the folder that holds it.
 package durable
 
