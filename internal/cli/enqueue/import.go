@@ -15,11 +15,11 @@ import (
 
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
+	"orderpost/internal/cli/traces"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
-	"orderpost/internal/ops/tracing"
 	"orderpost/internal/queue"
 	"orderpost/internal/status"
 )
@@ -46,9 +46,9 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
-	traces := tracing.Start(ctx, tracing.Options{Program: "enqueue", Version: cli.Version(), Environ: environ, Log: warnings(stderr)})
-	defer traces.Stop()
-	options.Trace = traces.Producer()
+	tracing := traces.Start(ctx, "enqueue", "", environ, warnings(stderr))
+	defer tracing.Stop()
+	options.Trace = tracing.Producer()
 	rows := output{o.results, stdout}
 	if isStdout(o.results) {
 		stdout = stderr // what is said about the rows must not stand among them

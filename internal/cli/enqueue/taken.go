@@ -15,7 +15,6 @@ import (
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/ops/tracing"
 	"orderpost/internal/queue"
 )
 
@@ -28,8 +27,9 @@ type Taken struct {
 	// At is the moment by which its times are judged, in every run of its import.
 	At      time.Time
 	Environ map[string]string
-	Traces  *tracing.Tracing
-	By      broker.Acting
+	// Trace is that of importer.Options.
+	Trace func(orderNo, intentID, stream string) string
+	By    broker.Acting
 	// Beside takes a file about the bad rows, by the ending of its name.
 	Beside func(ending string, fill func(io.Writer) error) error
 	// Rows is called after each chunk of rows that was stored. It may be nil.
@@ -58,7 +58,7 @@ func (x *FolderFlags) Import(ctx context.Context, q *queue.Queue, t Taken) (batc
 	if err != nil {
 		return "", "", err
 	}
-	options.Progress, options.Trace = t.Rows, t.Traces.Producer()
+	options.Progress, options.Trace = t.Rows, t.Trace
 	var out bytes.Buffer
 	j := &job{o: &o, by: t.By, options: options, stdout: &out, stderr: &out, environ: t.Environ, line: newStatusLine(io.Discard),
 		source: source{dir: tempDir(t.Environ, cfg.DataDir), taken: &t}}

@@ -17,12 +17,12 @@ import (
 
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
+	"orderpost/internal/cli/traces"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
 	"orderpost/internal/gateway/door"
 	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/ops"
-	"orderpost/internal/ops/tracing"
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
 )
@@ -99,9 +99,9 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 		return err
 	}
 	defer done()
-	traces := tracing.Start(ctx, tracing.Options{Program: "gateway", Version: cli.Version(), Environ: environ, Log: log})
-	defer traces.Stop()
-	return open(ctx, cfg, q, schema, traces.Tracer(), log)
+	tracing := traces.Start(ctx, "gateway", "", environ, log)
+	defer tracing.Stop()
+	return open(ctx, cfg, q, schema, tracing.Tracer(), log)
 }
 
 // open serves until ctx ends.

@@ -109,7 +109,7 @@ func (u *unit) copyOf(j *folder.Job) (enqueue.Taken, error) {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	t := enqueue.Taken{Content: content, Name: u.called(j.Name), Path: path, At: j.TakenAt, Environ: u.environ, Traces: u.traces, By: u.by, Beside: j.Beside}
+	t := enqueue.Taken{Content: content, Name: u.called(j.Name), Path: path, At: j.TakenAt, Environ: u.environ, Trace: u.trace, By: u.by, Beside: j.Beside}
 	before := 0
 	t.Rows = func(done int) {
 		u.stored.Add(int64(done - before))

@@ -23,9 +23,9 @@ import (
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/cli/enqueue"
+	"orderpost/internal/cli/traces"
 	"orderpost/internal/files/folder"
 	"orderpost/internal/fleet"
-	"orderpost/internal/ops/tracing"
 )
 
 // FlagsFile is the file with a folder's flags.
@@ -111,9 +111,9 @@ func serve(cmd *cobra.Command, w *watcher, stderr io.Writer) error {
 		return err
 	}
 	defer done()
-	traces := tracing.Start(cmd.Context(), tracing.Options{Program: "watch", Version: cli.Version(), Environ: w.environ, Log: log})
-	defer traces.Stop()
-	w.q, w.log, w.traces, w.wrong = q, log, traces, make(map[string]string)
+	tracing := traces.Start(cmd.Context(), "watch", "", w.environ, log)
+	defer tracing.Stop()
+	w.q, w.log, w.trace, w.wrong = q, log, tracing.Producer(), make(map[string]string)
 	w.door = fleet.Door{Kind: fleet.DoorWatch, Name: w.dir, Since: time.Now().UTC(), Version: cli.Version()}
 	if abs, err := filepath.Abs(w.dir); err == nil {
 		w.door.Name = abs

@@ -16,7 +16,6 @@ import (
 	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/files/folder"
 	"orderpost/internal/fleet"
-	"orderpost/internal/ops/tracing"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -30,7 +29,7 @@ type watcher struct {
 	dir     string
 	door    fleet.Door // what stays the same of it
 	environ map[string]string
-	traces  *tracing.Tracing
+	trace   func(orderNo, intentID, stream string) string
 	when    enqueue.Completeness
 	by      broker.Acting
 	log     zerolog.Logger

@@ -13,8 +13,8 @@ import (
 
 	"orderpost/internal/cli"
 	pool "orderpost/internal/cli/service"
+	"orderpost/internal/cli/traces"
 	"orderpost/internal/gateway/door"
-	"orderpost/internal/ops/tracing"
 	"orderpost/internal/queue"
 )
 
@@ -70,9 +70,9 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	for _, u := range cli.UnknownSettings(environ, cli.Settings(cfg)) {
 		log.Warn().Str("variable", u.Name).Msg(u.String())
 	}
-	traces := tracing.Start(ctx, tracing.Options{Program: "worker", Version: cli.Version(), Instance: cfg.Name, Environ: environ, Log: log})
-	defer traces.Stop()
-	return exitError(pool.Run(ctx, cfg, pool.Env{Version: cli.Version(), Log: log, Trace: traces.Tracer(), Files: files}))
+	tracing := traces.Start(ctx, "worker", cfg.Name, environ, log)
+	defer tracing.Stop()
+	return exitError(pool.Run(ctx, cfg, pool.Env{Version: cli.Version(), Log: log, Trace: tracing.Tracer(), Files: files}))
 }
 
 // readConfig reads and checks the settings. Its error names every mistake.

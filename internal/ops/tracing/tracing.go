@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
@@ -19,9 +18,6 @@ import (
 
 	"orderpost/internal/ops/tracing/span"
 )
-
-// stopTimeout bounds the export of the remaining spans in Stop.
-const stopTimeout = 5 * time.Second
 
 // scope is the name of the instrumentation scope.
 const scope = "orderpost"
@@ -39,13 +35,6 @@ type Options struct {
 	// Log gets one line about variables that cannot be followed, one when the receiver fails and one when
 	// it works again.
 	Log zerolog.Logger
-}
-
-// Tracing holds a program's tracer. All methods work on nil, which [Start] returns
-// when tracing is off.
-type Tracing struct {
-	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer
 }
 
 // wanted reports whether the variables turn tracing on. Its error names one that this program
@@ -78,9 +67,9 @@ func wanted(environ map[string]string) (bool, error) {
 // it returns nil. A platform sets such variables for all of its programs, so one that this
 // program cannot follow is logged, and orders go on without traces. An unreachable receiver is
 // no error: the exporter drops the spans, and orders never wait.
-func Start(ctx context.Context, o Options) *Tracing {
+func Start(ctx context.Context, o Options) *span.Tracing {
 	on, err := wanted(o.Environ)
-	var t *Tracing
+	var t *span.Tracing
 	if on {
 		t, err = start(ctx, o)
 	}
@@ -90,7 +79,7 @@ func Start(ctx context.Context, o Options) *Tracing {
 	return t
 }
 
-func start(ctx context.Context, o Options) (*Tracing, error) {
+func start(ctx context.Context, o Options) (*span.Tracing, error) {
 	c, err := newClient(o.Environ, o.Version)
 	if err != nil {
 		return nil, err
@@ -108,38 +97,7 @@ func start(ctx context.Context, o Options) (*Tracing, error) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(&watched{SpanExporter: exporter, log: o.Log}))
-	return &Tracing{provider: p, tracer: p.Tracer(scope, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(span.SchemaURL))}, nil
-}
-
-// Tracer returns the tracer, or nil if tracing is off.
-func (t *Tracing) Tracer() trace.Tracer {
-	if t == nil {
-		return nil
-	}
-	return t.tracer
-}
-
-// Stop exports the remaining spans. It takes at most five seconds.
-func (t *Tracing) Stop() {
-	if t == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
-	_ = t.provider.Shutdown(ctx) // the exporter has logged its error
-}
-
-// Producer returns a function that starts the trace of a new intent, which stream takes,
-// and returns the W3C traceparent header. Producer returns nil if tracing is off.
-func (t *Tracing) Producer() func(orderNo, intentID, stream string) string {
-	if t == nil {
-		return nil
-	}
-	return func(orderNo, intentID, stream string) string {
-		ctx, s := span.Create.Start(context.Background(), t.tracer, stream, intentID, trace.WithNewRoot(), trace.WithAttributes(span.OrderNo.String(orderNo)))
-		s.End()
-		return span.Header(ctx)
-	}
+	return span.NewTracing(p.Tracer(scope, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(span.SchemaURL)), p.Shutdown), nil
 }
 
 // watched is an exporter that logs the start and the end of an outage of the
