@@ -101,7 +101,7 @@ type Server struct {
 }
 
 // ErrConfig is wrapped by errors that a changed setting can fix.
-var ErrConfig = errors.New("configuration")
+var ErrConfig = door.ErrConfig
 
 // Listen opens the door. The error wraps ErrConfig if a changed setting can fix it.
 func Listen(ctx context.Context, o Options) (_ *Server, err error) {

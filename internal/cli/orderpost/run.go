@@ -14,19 +14,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/console"
+	"orderpost/internal/cli/console" // room: console
 	"orderpost/internal/cli/deadletter"
 	"orderpost/internal/cli/enqueue"
-	"orderpost/internal/cli/gateway"
+	"orderpost/internal/cli/gateway" // room: gateway
 	"orderpost/internal/cli/lookup"
-	"orderpost/internal/cli/notify"
+	"orderpost/internal/cli/notify" // room: notify
 	"orderpost/internal/cli/pending"
 	pool "orderpost/internal/cli/service"
-	"orderpost/internal/cli/watch"
+	"orderpost/internal/cli/watch" // room: folder
 	"orderpost/internal/cli/worker"
-	pages "orderpost/internal/console"
-	httpdoor "orderpost/internal/gateway"
-	"orderpost/internal/gateway/fileimport"
+	pages "orderpost/internal/console" // room: console
+	"orderpost/internal/gateway/door"
+	"orderpost/internal/gateway/fileimport" // room: gateway
 )
 
 // programs maps the names under which this program acts as another one, for example
@@ -34,7 +34,13 @@ import (
 var programs = map[string]cli.RunFunc{"worker": runWorker, "enqueue": enqueue.Run, "deadletter": deadletter.Run}
 
 func runWorker(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Execute(ctx, worker.NewCommand(environ, stderr, fileimport.Open), args, stdin, stdout, stderr)
+	return cli.Execute(ctx, worker.NewCommand(environ, stderr, files()), args, stdin, stdout, stderr)
+}
+
+// files opens what the worker's HTTP door does with files of orders.
+func files() (open door.OpenFiles) {
+	open = fileimport.Open // room: gateway
+	return open
 }
 
 // Main returns the program for the name under which this process was started.
@@ -83,20 +89,27 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		}
 		root.AddCommand(commands...)
 	}
-	joined := []*cobra.Command{worker.NewCommand(environ, stderr, fileimport.Open), enqueue.NewCommand(environ, stdin, stdout, stderr),
+	joined := []*cobra.Command{worker.NewCommand(environ, stderr, files()), enqueue.NewCommand(environ, stdin, stdout, stderr),
 		deadletter.NewCommand(environ, stdin, stdout, stderr)}
-	group("programs", "Orders on their way:", append(joined, watch.NewCommand(environ, stderr))...)
+	group("programs", "Orders on their way:", slices.Concat(joined, []*cobra.Command{
+		watch.NewCommand(environ, stderr), // room: folder
+	})...)
 	group("books", "Orders, and the books:", lookup.NewCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
 		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
-	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
-	group("doors", "For programs:", gateway.NewCommand(environ, stderr), notify.NewCommand(environ, stdout, stderr))
+	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr)) // room: console
+	group("doors", "For programs:",
+		gateway.NewCommand(environ, stderr),        // room: gateway
+		notify.NewCommand(environ, stdout, stderr), // room: notify
+	)
 	group("tools", "The program itself, and shells:", newSchemaCommand(environ, stderr), newVersionCommand())
 	root.SetCompletionCommandGroupID("tools")
 	root.SetHelpCommand(newHelpCommand())
 	root.SetHelpCommandGroupID("tools")
 	hideTwins(root, joined)
-	cli.WarnUnknown(root, environ, slices.Concat(cli.Settings(pool.Config{}), cli.Settings(pages.Config{}), cli.Settings(httpdoor.Config{})), root.Name(), "schema")
+	cli.WarnUnknown(root, environ, slices.Concat(cli.Settings(pool.Config{}),
+		cli.Settings(pages.Config{}), // room: console
+	), root.Name(), "schema")
 	return root
 }
 

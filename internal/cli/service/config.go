@@ -11,8 +11,8 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/gateway"
-	"orderpost/internal/notify"
+	"orderpost/internal/gateway" // room: gateway
+	"orderpost/internal/notify"  // room: notify
 	"orderpost/internal/order"
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
@@ -22,12 +22,11 @@ import (
 
 // Config holds the settings of the worker program.
 type Config struct {
-	Submit submit.Config
-	Keys   submit.KeyConfig
-	Queue  queue.Config
-	// Gateway is the HTTP door that the worker opens, if it has an address.
-	Gateway gateway.Config
-	Notify  notify.Config
+	Submit  submit.Config
+	Keys    submit.KeyConfig
+	Queue   queue.Config
+	Gateway gateway.Config // room: gateway
+	Notify  notify.Config  // room: notify
 	Schema  schema.Config
 
 	Approvals string `env:"APPROVALS" desc:"what needs a second person, comma-separated: imports, imports.rows=N (more rows), imports.sum.COLUMN=N (a larger sum), resubmit-unknown, resolve, limit; lapse=168h is how long an approval may take and holds; none ends it; empty = as the fleet has it"`
@@ -58,7 +57,7 @@ func (c Config) Normalize() Config {
 		c.Name = host + "-" + strconv.Itoa(os.Getpid())
 	}
 	c.Queue.Name, c.Queue.Worker, c.Queue.Living = c.Name, true, fleet.Living
-	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts
+	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts // room: notify
 	c.Queue.AttemptTimeout, c.Queue.LongestDelay = c.Submit.RequestTimeout, c.Submit.RetryDelayMax
 	return c
 }
@@ -70,7 +69,10 @@ func (c Config) Identity() fleet.Identity {
 
 // Validate reports every bad setting at once, by the name of its variable.
 func (c Config) Validate() error {
-	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.Gateway.Validate(), c.Notify.Validate(), c.validateOps()}
+	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(),
+		c.Gateway.Validate(), // room: gateway
+		c.Notify.Validate(),  // room: notify
+		c.validateOps()}
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
 	}

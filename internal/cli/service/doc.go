@@ -4,7 +4,7 @@
 //	run.go               the parts, their start and their end
 //	config.go            the settings
 //	broker.go            the embedded broker, or the address of another one
-//	door.go              the HTTP door, if the settings name its address
+//	door.go, sender.go   the HTTP door and the webhooks, if the settings name their addresses
 //	topology_monitor.go  holds the gate while a stream, the bucket or the consumer is missing
 //	storage_monitor.go   watches the broker's disk, and limits producers
 //	observe.go, ops.go   metrics, health, and the server for both

@@ -1,3 +1,5 @@
+// room: gateway
+
 package service
 
 import (

@@ -11,7 +11,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/notify"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/endpoint"
@@ -52,9 +51,7 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 	reg := ops.NewRegistry()
 	o := &operations{log: env.Log, registry: reg, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
-	if cfg.Notify.On() {
-		ops.RegisterNotify(reg, o.notify)
-	}
+	o.observeSender(cfg) // room: notify
 	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
 	env.Attempts, env.Orders = watch, watch
 	if cfg.OpsAddr == "" {
@@ -172,14 +169,6 @@ func (o *operations) snapshot() ops.Snapshot {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}
 	}
 	return s
-}
-
-// notify returns the numbers of webhooks.
-func (o *operations) notify() ops.Notify {
-	if p := o.process.Load(); p != nil {
-		return p.sender.Stats()
-	}
-	return (*notify.Sender)(nil).Stats()
 }
 
 func gateSnapshot(s gate.State) ops.Gate {

@@ -13,10 +13,9 @@ import (
 	"orderpost/internal/approval"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/gateway"
 	"orderpost/internal/gateway/door"
 	"orderpost/internal/journal"
-	"orderpost/internal/notify"
+	"orderpost/internal/notify" // room: notify
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -31,7 +30,7 @@ const preflightTimeout = 15 * time.Second
 
 // ErrConfig is wrapped by every error of Run that a changed setting can fix. It is the HTTP
 // door's, which a worker may open.
-var ErrConfig = gateway.ErrConfig
+var ErrConfig = door.ErrConfig
 
 // Env holds what Run needs besides the settings. Attempts and Orders may be nil.
 type Env struct {
@@ -58,7 +57,11 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
 	p := &process{cfg: cfg, env: env, log: env.Log, started: time.Now().UTC()}
 	defer p.stop()
-	for _, start := range []func(context.Context) error{p.operate, p.load, p.preflight, p.connect, p.claim, p.assemble, p.goBeside, p.openDoor} {
+	for _, start := range []func(context.Context) error{p.operate, p.load, p.preflight, p.connect, p.claim, p.assemble,
+		p.openSender, // room: notify
+		p.goBeside,
+		p.openDoor, // room: gateway
+	} {
 		if err := start(ctx); err != nil {
 			return err
 		}
@@ -91,8 +94,9 @@ type process struct {
 	pool     *worker.Pool
 	storage  *storageMonitor
 	topology *topologyMonitor
-	sender   *notify.Sender // nil = outcomes are not sent
+	sender   *notify.Sender // room: notify
 	member   *fleet.Member
+	beside   []func(context.Context) // what else runs beside the pool
 }
 
 // later has stop called when the program ends, before all that started earlier stops.
@@ -208,11 +212,6 @@ func (p *process) assemble(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: ORDERPOST_APPROVALS: %w", ErrConfig, err)
 	}
-	if cfg.Notify.On() {
-		if p.sender, err = notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: cfg.Name, Version: p.env.Version, Log: p.log}); err != nil {
-			return fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-	}
 	p.feeder = feed.New(feed.Options{Queue: q, Fleet: p.control, Name: cfg.Name, Ruled: rule.On(), Log: p.log})
 	p.pool = worker.NewPool(worker.PoolOptions{
 		Queue: q, Submitter: p.submitter, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
@@ -255,8 +254,8 @@ func (p *process) goBeside(ctx context.Context) error {
 	})
 	carrier := approval.Carrier{Queue: p.queue, Journal: journal.New(p.queue, "orderpost worker", p.env.Version), Log: p.log, Now: time.Now, Leads: p.feeder.Leads}
 	all.Go(func() { carrier.Run(ctx) })
-	if p.sender != nil {
-		all.Go(func() { p.sender.Run(ctx) })
+	for _, run := range p.beside {
+		all.Go(func() { run(ctx) })
 	}
 	p.view.attach(p)
 	all.Go(func() { p.view.poll(ctx) })

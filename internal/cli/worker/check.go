@@ -180,7 +180,10 @@ func checkParts(cfg pool.Config, environ map[string]string) error {
 	}
 	_, rulesErr := loadRules(cfg)
 	_, schemaErr := cfg.Schema.Load(zerolog.Nop())
-	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles())
+	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(),
+		cfg.Gateway.CheckFiles(), // room: gateway
+		cfg.Notify.CheckFiles(),  // room: notify
+	)
 }
 
 // loadRules returns nil if no rules file is set.

@@ -59,6 +59,8 @@ var (
 	ErrPosition = errors.New("the position is beyond the end of the results")
 	// ErrClosed: the door was closed.
 	ErrClosed = errors.New("closed")
+	// ErrConfig: a changed setting can fix it.
+	ErrConfig = errors.New("configuration")
 )
 
 // UnconfirmedError says that the broker did not answer: the order may be stored. Submit
