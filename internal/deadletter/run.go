@@ -37,8 +37,8 @@ type Options struct {
 	Limit int
 	// Tell is called after each page; nil = nobody wants to know.
 	Tell func(Tally)
-	// Did is called for each letter with which the deed was done; nil = nobody wants to
-	// know. Calls come from several goroutines.
+	// Did is called for each letter with which the deed was done, or in a preview would be;
+	// nil = nobody wants to know. Calls of Run come from several goroutines.
 	Did func(*settle.Letter)
 }
 
@@ -232,8 +232,11 @@ func (r *run) preview(ctx context.Context, page []*settle.Letter) error {
 	for i, fate := range fates {
 		if fate == Unsettled {
 			r.note(page[i], fate, errNoRecord)
-		} else {
-			r.note(page[i], fate, nil)
+			continue
+		}
+		r.note(page[i], fate, nil)
+		if fate == r.deed.Does && r.o.Did != nil {
+			r.o.Did(page[i])
 		}
 	}
 	return nil

@@ -4,25 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/broker"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
 type exportCommand struct {
-	*surroundings
-	filter
+	selection
 	format string
 }
 
 func newExportCommand(s *surroundings) *cobra.Command {
-	c := &exportCommand{surroundings: s}
+	c := &exportCommand{selection: selection{surroundings: s}}
 	cmd := &cobra.Command{
 		Use:   "export [ORDER_NO]",
 		Short: "Write the orders of dead letters to a file for enqueue",
@@ -33,40 +30,35 @@ func newExportCommand(s *surroundings) *cobra.Command {
 			"The CSV is for enqueue and not adapted to spreadsheets: cells may begin with = or +.\n\n" +
 			"Exit code 3: the format cannot hold the orders of some letters, which stderr names.",
 		Example: "  orderpost deadletter export --reason 'bad currency' > fix.ndjson\n  orderpost deadletter export --batch march --format csv > fix.csv",
-		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	cli.NoJSON(cmd, "it writes orders; --format ndjson, the default, is JSON")
-	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
-	c.register(cmd, s.environ)
+	c.register(cmd)
 	cmd.Flags().StringVar(&c.format, "format", "ndjson", "ndjson or csv")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"ndjson", "csv"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
 func (c *exportCommand) run(ctx context.Context) error {
-	err := c.compile(time.Now())
+	var wrong error
 	if c.format != "ndjson" && c.format != "csv" {
-		err = errors.Join(err, fmt.Errorf("--format: %q is neither ndjson nor csv", c.format))
+		wrong = fmt.Errorf("--format: %q is neither ndjson nor csv", c.format)
 	}
-	if err != nil {
-		return usage(err)
-	}
-	q, done, err := c.open(ctx)
+	q, group, done, err := c.open(ctx, wrong)
+	defer done()
 	if err != nil {
 		return err
 	}
-	defer done()
 	to := deadletter.NDJSON(c.stdout)
 	if c.format == "csv" {
-		columns, err := c.columns(ctx, q)
+		columns, err := columns(ctx, q, group)
 		if err != nil {
 			return err
 		}
 		to = deadletter.CSV(c.stdout, columns)
 	}
 	skipped := 0
-	err = selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	err = group.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
 		for _, l := range page {
 			why, err := to.Order(l, l.Body)
 			if err != nil {
@@ -90,9 +82,9 @@ func (c *exportCommand) run(ctx context.Context) error {
 }
 
 // columns returns the fields of all orders. They are the header of a CSV file.
-func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) (*deadletter.Columns, error) {
+func columns(ctx context.Context, q *queue.Queue, g deadletter.Group) (*deadletter.Columns, error) {
 	columns := &deadletter.Columns{}
-	err := selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	err := g.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
 		for _, l := range page {
 			_ = columns.Add(l.Body) // the export reports it
 		}

@@ -1,18 +1,25 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/broker"
+	"orderpost/internal/cli/lookup"
+	"orderpost/internal/deadletter"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -20,15 +27,17 @@ import (
 // listRows is the default number of letters in the text output.
 const listRows = 50
 
+// errEnough ends a walk early.
+var errEnough = errors.New("enough")
+
 type listCommand struct {
-	*surroundings
-	filter
+	selection
 	limit     int
 	json, csv bool
 }
 
 func newListCommand(s *surroundings) *cobra.Command {
-	c := &listCommand{surroundings: s}
+	c := &listCommand{selection: selection{surroundings: s}}
 	cmd := &cobra.Command{
 		Use:   "list [ORDER_NO]",
 		Short: "List dead letters, counted by reason",
@@ -37,12 +46,10 @@ func newListCommand(s *surroundings) *cobra.Command {
 			"60 characters, in which # stands for what differs from order to order.\n" +
 			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
 		Example: "  orderpost deadletter list --outcome unknown --since 24h\n  orderpost deadletter list --status 5xx --order-no 'A-2026*' --csv\n  orderpost deadletter list --answer 'balance # is too low'",
-		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
-	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
+	c.register(cmd)
 	f := cmd.Flags()
-	c.register(cmd, s.environ)
 	f.IntVar(&c.limit, "limit", listRows, "letters shown at most; 0 = all (with --json and --csv all is the default)")
 	cli.JSONFlag(cmd, &c.json, "dead-letter")
 	f.BoolVar(&c.csv, "csv", false, "print CSV")
@@ -55,25 +62,26 @@ func newListCommand(s *surroundings) *cobra.Command {
 }
 
 func (c *listCommand) run(ctx context.Context) error {
-	err := c.compile(time.Now())
+	var wrong error
 	if c.json && c.csv {
-		err = errors.Join(err, errors.New("--json and --csv: give one of them"))
+		wrong = errors.New("--json and --csv: give one of them")
 	}
 	if c.limit < 0 {
-		err = errors.Join(err, errors.New("--limit: is below 0"))
+		wrong = errors.Join(wrong, errors.New("--limit: is below 0"))
 	}
-	if err != nil {
-		return usage(err)
-	}
-	q, done, err := c.open(ctx)
+	q, group, done, err := c.open(ctx, wrong)
+	defer done()
 	if err != nil {
 		return err
 	}
-	defer done()
 	rows := c.rows()
 	if !c.json && !c.csv {
 		counts := newReasons()
-		if err := selected(ctx, q, &c.filter, counts.add); err != nil {
+		err := group.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
+			counts.add(page...)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		counts.print(c.stdout)
@@ -81,13 +89,13 @@ func (c *listCommand) run(ctx context.Context) error {
 			defer say(c.stdout, "… and %d more (--limit 0 shows all, filters narrow it)", counts.total-c.limit)
 		}
 	}
-	return errors.Join(c.print(ctx, q, rows), rows.end())
+	return errors.Join(c.print(ctx, q, group, rows), rows.end())
 }
 
 // print prints the letters up to the limit.
-func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) error {
+func (c *listCommand) print(ctx context.Context, q *queue.Queue, g deadletter.Group, rows rows) error {
 	left := c.limit
-	return selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	err := g.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
 		if c.limit > 0 {
 			page = page[:min(len(page), left)]
 		}
@@ -106,6 +114,10 @@ func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) erro
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return err
 }
 
 // rows prints letters one at a time.
@@ -175,3 +187,120 @@ func stamp(t time.Time) string {
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
+
+// maxReasons is the largest number of reasons that are counted separately. There are
+// few unless a rule puts parts of the order into the reason.
+const maxReasons = 1000
+
+type reason struct {
+	outcome, text string
+	status        int
+	said          string
+}
+
+// reasons counts letters by outcome, reason, status and what the answer says.
+type reasons struct {
+	total  int
+	counts map[reason]int
+}
+
+func newReasons() *reasons { return &reasons{counts: make(map[reason]int)} }
+
+func (r *reasons) add(letters ...*settle.Letter) {
+	for _, l := range letters {
+		r.total++
+		key := reason{l.Outcome.String(), l.Reason, l.Status, l.Said}
+		if _, known := r.counts[key]; !known && len(r.counts) >= maxReasons {
+			key = reason{outcome: key.outcome, text: deadletter.OtherReasons}
+		}
+		r.counts[key]++
+	}
+}
+
+// reasonRows is the number of reasons in the text output.
+const reasonRows = 15
+
+func (r *reasons) print(w io.Writer) {
+	if r.total == 0 {
+		say(w, "No dead letters match.")
+		return
+	}
+	say(w, "%d dead %s\n", r.total, lookup.Plural(r.total, "letter", "letters"))
+	keys := slices.SortedFunc(maps.Keys(r.counts), func(a, b reason) int {
+		return cmp.Or(r.counts[b]-r.counts[a], cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.text, b.text), cmp.Compare(a.status, b.status), cmp.Compare(a.said, b.said))
+	})
+	for _, k := range keys[:min(len(keys), reasonRows)] {
+		say(w, "%9d  %-9s  %s", r.counts[k], k.outcome, lookup.Clip(orDash(k.text), 57))
+		if k.said != "" {
+			say(w, "%9s  %-9s  %s", "", strconv.Itoa(k.status), lookup.Clip(k.said, 57))
+		}
+	}
+	if more := len(keys) - reasonRows; more > 0 {
+		say(w, "           … and %d more reasons", more)
+	}
+	say(w, "")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// orderNoColumn is the width of the column for order numbers.
+const orderNoColumn = 24
+
+// tableRows prints lines of at most 80 columns. It prints an order number that does not
+// fit into its column in full on the next line, because the next command needs it.
+type tableRows struct {
+	w        io.Writer
+	now      time.Time // for letters of another year
+	begun    bool
+	underway map[uint64]bool // by the letter's sequence
+}
+
+// look reads which letters of the next page are under way.
+func (r *tableRows) look(ctx context.Context, q *queue.Queue, page []*settle.Letter) error {
+	underway, err := deadletter.Underway(ctx, q, page)
+	r.underway = make(map[uint64]bool)
+	for i, yes := range underway {
+		r.underway[page[i].Seq] = yes
+	}
+	return err
+}
+
+func (r *tableRows) letter(l *settle.Letter) error {
+	const line = "%-11s  %-9s  %-4s  %3s  %-24s  %s\n"
+	if !r.begun {
+		r.begun = true
+		if _, err := fmt.Fprintf(r.w, line, "FILED (UTC)", "OUTCOME", "HTTP", "TRY", "ORDER_NO", "REASON"); err != nil {
+			return err
+		}
+	}
+	status := "-"
+	if l.Status != 0 {
+		status = strconv.Itoa(l.Status)
+	}
+	filed := l.FiledAt.UTC().Format("01-02 15:04")
+	if l.FiledAt.UTC().Year() != r.now.UTC().Year() {
+		filed = l.FiledAt.UTC().Format("2006-01-02")
+	}
+	why := orDash(l.Reason)
+	if r.underway[l.Seq] {
+		why = "under way"
+	}
+	_, err := fmt.Fprintf(r.w, line, filed, l.Outcome, status,
+		strconv.Itoa(l.Attempts), lookup.Clip(l.OrderNo, orderNoColumn), lookup.Clip(why, 19))
+	if err == nil && utf8.RuneCountInString(l.OrderNo) > orderNoColumn {
+		for _, part := range lookup.Lines(l.OrderNo, 76) {
+			_, err = fmt.Fprintf(r.w, "    %s\n", part)
+		}
+	}
+	if name := l.Name(); err == nil && name != l.OrderNo {
+		_, err = fmt.Fprintf(r.w, "    orderpost deadletter show %s\n", name)
+	}
+	return err
+}
+
+func (r *tableRows) end() error { return nil }

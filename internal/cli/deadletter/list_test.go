@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
@@ -40,7 +41,7 @@ func lastYear() *settle.Letter {
 func TestListGolden(t *testing.T) {
 	var out bytes.Buffer
 	counts := newReasons()
-	require.NoError(t, counts.add(someLetters()))
+	counts.add(someLetters()...)
 	counts.print(&out)
 	rows := &tableRows{w: &out, now: noon}
 	for _, l := range append(someLetters(), lastYear()) {
@@ -61,9 +62,8 @@ func TestListGolden(t *testing.T) {
 }
 
 func TestListCSVIsHarmless(t *testing.T) {
-	c := &listCommand{surroundings: &surroundings{}, csv: true}
 	var out bytes.Buffer
-	c.stdout = &out
+	c := &listCommand{selection: selection{surroundings: &surroundings{stdout: &out}}, csv: true}
 	rows := c.rows()
 	for _, l := range someLetters() {
 		require.NoError(t, rows.letter(l))
@@ -77,32 +77,33 @@ func TestListCSVIsHarmless(t *testing.T) {
 func TestFilters(t *testing.T) {
 	now := noon.Add(27 * time.Hour)
 	for name, c := range map[string]struct {
-		f    filter
+		f    deadletter.LetterFilter
 		want []int
 	}{
-		"none":       {filter{}, []int{0, 1, 2, 3, 4}},
-		"outcome":    {filter{LetterFilter: deadletter.LetterFilter{Outcomes: []string{"unknown", "invalid"}}}, []int{2, 3}},
-		"reason":     {filter{LetterFilter: deadletter.LetterFilter{Reason: "NO FUNDS"}}, []int{0, 1}},
-		"answer":     {filter{LetterFilter: deadletter.LetterFilter{Answer: "BALANCE # is"}}, []int{0, 1}},
-		"batch":      {filter{LetterFilter: deadletter.LetterFilter{Batch: "march"}}, []int{0}},
-		"class":      {filter{LetterFilter: deadletter.LetterFilter{Statuses: []string{"5xx"}}}, []int{4}},
-		"status":     {filter{LetterFilter: deadletter.LetterFilter{Statuses: []string{"200", "0"}}}, []int{0, 1, 2, 3}},
-		"age":        {filter{LetterFilter: deadletter.LetterFilter{Since: "3h"}}, []int{3, 4}},
-		"days":       {filter{LetterFilter: deadletter.LetterFilter{Until: "1d"}}, []int{0, 1, 2}},
-		"from to":    {filter{LetterFilter: deadletter.LetterFilter{Since: "2026-03-01T12:01:00Z", Until: "2026-03-01T13:00:00Z"}}, []int{1}},
-		"pattern":    {filter{LetterFilter: deadletter.LetterFilter{OrderNo: "A-1??"}}, []int{0, 1}},
-		"whole":      {filter{LetterFilter: deadletter.LetterFilter{OrderNo: "A-1"}}, nil},
-		"star":       {filter{LetterFilter: deadletter.LetterFilter{OrderNo: "a-*-0*"}}, []int{2}},
-		"together":   {filter{LetterFilter: deadletter.LetterFilter{OrderNo: "A-*", Batch: "march", Outcomes: []string{"rejected"}}}, []int{0}},
-		"escaped":    {filter{LetterFilter: deadletter.LetterFilter{OrderNo: `\A-1\0*`}}, []int{0, 1}},
-		"star plain": {filter{LetterFilter: deadletter.LetterFilter{OrderNo: `A-\*`}}, nil},
-		"dots plain": {filter{LetterFilter: deadletter.LetterFilter{OrderNo: ".*"}}, nil},
+		"none":       {deadletter.LetterFilter{}, []int{0, 1, 2, 3, 4}},
+		"outcome":    {deadletter.LetterFilter{Outcomes: []string{"unknown", "invalid"}}, []int{2, 3}},
+		"reason":     {deadletter.LetterFilter{Reason: "NO FUNDS"}, []int{0, 1}},
+		"answer":     {deadletter.LetterFilter{Answer: "BALANCE # is"}, []int{0, 1}},
+		"batch":      {deadletter.LetterFilter{Batch: "march"}, []int{0}},
+		"class":      {deadletter.LetterFilter{Statuses: []string{"5xx"}}, []int{4}},
+		"status":     {deadletter.LetterFilter{Statuses: []string{"200", "0"}}, []int{0, 1, 2, 3}},
+		"age":        {deadletter.LetterFilter{Since: "3h"}, []int{3, 4}},
+		"days":       {deadletter.LetterFilter{Until: "1d"}, []int{0, 1, 2}},
+		"from to":    {deadletter.LetterFilter{Since: "2026-03-01T12:01:00Z", Until: "2026-03-01T13:00:00Z"}, []int{1}},
+		"pattern":    {deadletter.LetterFilter{OrderNo: "A-1??"}, []int{0, 1}},
+		"whole":      {deadletter.LetterFilter{OrderNo: "A-1"}, nil},
+		"star":       {deadletter.LetterFilter{OrderNo: "a-*-0*"}, []int{2}},
+		"together":   {deadletter.LetterFilter{OrderNo: "A-*", Batch: "march", Outcomes: []string{"rejected"}}, []int{0}},
+		"escaped":    {deadletter.LetterFilter{OrderNo: `\A-1\0*`}, []int{0, 1}},
+		"star plain": {deadletter.LetterFilter{OrderNo: `A-\*`}, nil},
+		"dots plain": {deadletter.LetterFilter{OrderNo: ".*"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, c.f.compile(now))
+			matcher, wrong := c.f.Compile(now)
+			require.Empty(t, wrong)
 			var got []int
 			for i, l := range someLetters() {
-				if c.f.selects(l) {
+				if matcher.Selects(l) {
 					got = append(got, i)
 				}
 			}
@@ -112,9 +113,11 @@ func TestFilters(t *testing.T) {
 }
 
 func TestBadFilters(t *testing.T) {
-	f := filter{LetterFilter: deadletter.LetterFilter{Outcomes: []string{"accepted", "lost"}, Statuses: []string{"6xx", "99"}, Since: "yesterday", Until: "-3h"}}
-	err := f.compile(noon)
-	for _, part := range []string{"accepted has no dead letter", `"lost"`, `"6xx"`, `"99"`, `"yesterday"`, `"-3h"`} {
+	var f selection
+	f.LetterFilter = deadletter.LetterFilter{Outcomes: []string{"accepted", "lost"}, Statuses: []string{"6xx", "99"}, Since: "yesterday", Until: "-3h"}
+	_, _, _, err := f.open(t.Context())
+	require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
+	for _, part := range []string{"--outcome: ", "accepted has no dead letter", `"lost"`, `"6xx"`, `"99"`, `"yesterday"`, `"-3h"`} {
 		require.ErrorContains(t, err, part)
 	}
 }

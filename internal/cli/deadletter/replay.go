@@ -11,7 +11,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/broker"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
@@ -20,19 +19,17 @@ import (
 )
 
 type replayCommand struct {
-	*surroundings
-	filter
-	all, dryRun, resubmit, json bool
-	rate                        float64
-	limit                       int
-	deadline                    string
-	person                      broker.Person
+	act
+	resubmit bool
+	rate     float64
+	limit    int
+	deadline string
 	// nothingSent is a sentence if the orders wait because no worker sends.
 	nothingSent string
 }
 
 func newReplayCommand(s *surroundings) *cobra.Command {
-	c := &replayCommand{surroundings: s}
+	c := &replayCommand{act: act{selection: selection{surroundings: s}, would: "done"}}
 	cmd := &cobra.Command{
 		Use:   "replay [ORDER_NO]",
 		Short: "Put the orders of dead letters back into the queue",
@@ -46,31 +43,22 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 			"one. An accepted order is never replayed. The journal keeps who replayed what.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
 		Example: "  orderpost deadletter replay --outcome exhausted --since 2h --dry-run\n  orderpost deadletter replay --batch march --rate 20",
-		Args:    c.one,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
-	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
+	c.register(cmd, "replay")
 	f := cmd.Flags()
-	c.register(cmd, s.environ)
-	f.BoolVar(&c.all, "all", false, "every dead letter")
-	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be done")
 	f.Float64Var(&c.rate, "rate", 0, "orders per second at most; 0 = no limit")
 	f.IntVar(&c.limit, "limit", 0, "orders at most; 0 = all that match")
 	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also orders that may exist at the API; may create an order twice")
 	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that replaces the orders' own deadlines; none removes them")
 	cli.NotEmpty(cmd, "deadline")
-	cli.JSONFlag(cmd, &c.json, "replay")
-	c.person.Register(cmd, s.environ)
 	return cmd
 }
 
-// check reads the flags. Its error names every mistake.
-func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
-	o = settle.ReplayOptions{ResubmitUnknown: c.resubmit}
-	errs := []error{c.compile(time.Now())}
-	if c.Empty() != c.all {
-		errs = append(errs, errors.New("give an order number, a filter, or --all for every dead letter"))
-	}
+// options reads the flags that are replay's own. Its error names every mistake.
+func (c *replayCommand) options() (o settle.ReplayOptions, err error) {
+	o.ResubmitUnknown = c.resubmit
+	var errs []error
 	if err := order.CheckRate(c.rate); err != nil {
 		errs = append(errs, fmt.Errorf("--rate: %w", err))
 	}
@@ -95,46 +83,27 @@ func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 }
 
 func (c *replayCommand) run(cmd *cobra.Command) error {
+	o, wrong := c.options()
 	ctx := cmd.Context()
-	o, err := c.check()
-	if err != nil {
-		return usage(err)
-	}
-	q, done, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
+	q, group, done, err := c.open(ctx, c.check(), wrong)
 	defer done()
-	last, err := deadletter.LastLetter(ctx, q)
 	if err != nil {
 		return err
 	}
-	deed, group := deadletter.Replay(q, o), deadletter.Group{Selects: c.selects, Last: last}
-	how := deadletter.Options{Limit: c.limit}
+	deed, how := deadletter.Replay(q, o), deadletter.Options{Limit: c.limit}
 	if c.rate > 0 {
 		how.Pace = rate.NewLimiter(rate.Limit(c.rate), 1)
 	}
 	if c.dryRun {
 		tally, err := deadletter.Preview(ctx, q, group, deed, how)
-		return c.report(deed, tally, err)
+		return stayed(deed, tally, errors.Join(err, c.report(tally)))
 	}
-	about := c.journaled(journal.About{Kind: journal.Replay, Details: c.details()}, last)
-	return c.person.On(cmd).Act(cmd.Context(), q, about, nil, func(ctx context.Context) (map[string]int, error) {
-		tally, err := deadletter.Run(ctx, q, group, deed, how)
-		if tally.Fates[deadletter.Fate(settle.Replayed.String())] > 0 {
+	return c.do(cmd, q, group, deed, how, journal.About{Details: c.details()}, func(ctx context.Context, t deadletter.Tally) error {
+		if t.Fates[deed.Does] > 0 {
 			c.nothingSent = fleet.New(q).NothingSent(ctx)
 		}
-		return tally.Counts(), c.report(deed, tally, err)
+		return c.report(t)
 	})
-}
-
-// report prints the summary and returns the command's error.
-func (c *replayCommand) report(d deadletter.Deed, t deadletter.Tally, err error) error {
-	c.summary(t)
-	if stayed := t.Stayed(d); err == nil && stayed > 0 {
-		err = partial("%d dead letters stayed", stayed)
-	}
-	return err
 }
 
 // details are the parameters that the journal keeps.
@@ -182,31 +151,20 @@ func explained(how settle.Replay, dry bool) string {
 	}
 }
 
-func (c *replayCommand) summary(t deadletter.Tally) {
-	failed := t.Fates[deadletter.Unsettled]
-	if c.json {
-		counts := map[string]int{"failed": failed}
-		for _, how := range settle.Replays() {
-			counts[how.String()] = t.Fates[deadletter.Fate(how.String())]
-		}
-		_ = cli.PrintJSON(c.stdout, map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": t.Errors, "nothing_sent": c.nothingSent})
-		return
-	}
+func (c *replayCommand) report(t deadletter.Tally) error {
+	var lines []line
+	letters := map[string]int{"failed": t.Fates[deadletter.Unsettled]}
 	for _, how := range settle.Replays() {
-		if n := t.Fates[deadletter.Fate(how.String())]; n > 0 {
-			say(c.stdout, "%9d %s", n, explained(how, c.dryRun))
-		}
+		fate := deadletter.Fate(how.String())
+		lines = append(lines, line{fate, explained(how, c.dryRun)})
+		letters[how.String()] = t.Fates[fate]
 	}
-	if failed > 0 {
-		say(c.stdout, "%9d stay: the broker did not confirm; run the same command again", failed)
+	if c.json {
+		return cli.PrintJSON(c.stdout, map[string]any{"dry_run": c.dryRun, "letters": letters, "errors": t.Errors, "nothing_sent": c.nothingSent})
 	}
+	c.summary(t, append(lines, unconfirmed))
 	if c.nothingSent != "" {
 		say(c.stdout, "%s The orders wait.", cli.Printable(cli.Sentence(c.nothingSent)))
 	}
-	if t.Matching() == 0 {
-		say(c.stdout, "No dead letters match.")
-	}
-	for _, line := range t.Errors {
-		say(c.stderr, "%s", line)
-	}
+	return nil
 }
