@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/gateway/door"
 	"orderpost/internal/ops"
 	"orderpost/internal/order/schema"
@@ -42,7 +43,7 @@ const (
 	lookTimeout  = 10 * time.Second
 )
 
-// Options are what a gateway needs. Door, Unusable and Metrics are required.
+// Options are what a gateway needs. Door, Unusable and Metrics are required; Open sets the first two.
 type Options struct {
 	Config
 	Door *door.Door
@@ -102,6 +103,35 @@ type Server struct {
 
 // ErrConfig is wrapped by errors that a changed setting can fix.
 var ErrConfig = door.ErrConfig
+
+// Open opens the door on the queue, and orderpost fleet shows it by this name. Once ctx ends it takes nothing new.
+// close waits for the last request, for at most Options.DrainTimeout; the queue must outlive it. The error wraps
+// ErrConfig if a changed setting can fix it.
+func Open(ctx context.Context, name string, o Options) (close func(), err error) {
+	o.Door, o.Unusable = door.New(o.Queue, o.Schema), o.Queue.Conn.Unusable
+	s, err := Listen(ctx, o)
+	if err != nil {
+		o.Door.Close()
+		return nil, err
+	}
+	o.Log.Info().Str("url", s.URL()).Str("version", o.Version).Msg("the HTTP door is open")
+	forget := context.AfterFunc(ctx, s.Stop)
+	show, hide := context.WithCancel(ctx)
+	started := time.Now().UTC()
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		fleet.New(o.Queue).ShowDoor(show, o.Log, func() fleet.Door {
+			return fleet.Door{Kind: fleet.DoorGateway, Name: name, Since: started, Version: o.Version, Done: o.Metrics.Brought()}
+		})
+	})
+	return func() {
+		forget()
+		s.Stop()
+		hide()
+		shown.Wait()
+		o.Door.Close()
+	}, nil
+}
 
 // Listen opens the door. The error wraps ErrConfig if a changed setting can fix it.
 func Listen(ctx context.Context, o Options) (_ *Server, err error) {

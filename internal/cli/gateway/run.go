@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,9 +17,7 @@ import (
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/cli/traces"
-	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
-	"orderpost/internal/gateway/door"
 	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/ops"
 	"orderpost/internal/order/schema"
@@ -122,9 +119,7 @@ func open(ctx context.Context, cfg settings, q *queue.Queue, schema *schema.Sche
 			return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("ORDERPOST_OPS_ADDR: %w", err)}
 		}
 	}
-	d := door.New(q, schema)
-	defer d.Close()
-	s, err := gateway.Listen(ctx, gateway.Options{Config: cfg.Gateway, Files: fileimport.Open, Door: d, Unusable: q.Conn.Unusable, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout,
+	stop, err := gateway.Open(ctx, cli.ProcessName("gateway"), gateway.Options{Config: cfg.Gateway, Files: fileimport.Open, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout,
 		Queue: q, DataDir: cfg.Broker.DataDir, Schema: schema, Version: cli.Version(), Trace: tracer})
 	if errors.Is(err, gateway.ErrConfig) {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
@@ -132,17 +127,8 @@ func open(ctx context.Context, cfg settings, q *queue.Queue, schema *schema.Sche
 	if err != nil {
 		return err
 	}
-	started := time.Now().UTC()
-	var shown sync.WaitGroup
-	shown.Go(func() {
-		fleet.New(q).ShowDoor(ctx, log, func() fleet.Door {
-			return fleet.Door{Kind: fleet.DoorGateway, Name: cli.ProcessName("gateway"), Since: started, Version: cli.Version(), Done: metrics.Brought()}
-		})
-	})
-	defer shown.Wait()
-	log.Info().Str("url", s.URL()).Str("version", cli.Version()).Msg("the HTTP door is open")
 	<-ctx.Done()
-	s.Stop()
+	stop()
 	log.Info().Msg("the HTTP door is closed; no request is under way")
 	return nil
 }
