@@ -1,6 +1,6 @@
 //go:build !linux
 
-package program
+package cli
 
 import "math"
 

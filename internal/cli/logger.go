@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 )
 
 // NewLogger returns the program's logger. format is json, console, or auto, which is
@@ -66,15 +65,4 @@ type utcTime struct{}
 
 func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
-}
-
-// IsTerminal reports whether w is a terminal.
-func IsTerminal(w any) bool {
-	return term.IsTerminal(int(fd(w)))
-}
-
-// Width returns how many columns a terminal has; 0 = nobody knows.
-func Width(w any) int {
-	columns, _, _ := term.GetSize(int(fd(w))) // 0 with an error
-	return columns
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"orderpost/docs"
-	"orderpost/internal/program/orderpost"
+	"orderpost/internal/cli/orderpost"
 )
 
 // documents are what goes with the program on every platform: what to read, man

@@ -168,7 +168,7 @@ func (b *build) compile(program, goos, arch string) (path string, err error) {
 		path += ".exe"
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -buildid= -X orderpost/internal/program.release="+b.version, "-o", path, "./cmd/"+program)
+		"-ldflags", "-s -w -buildid= -X orderpost/internal/cli.release="+b.version, "-o", path, "./cmd/"+program)
 	cmd.Dir = b.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch, "GOFLAGS=")
 	cmd.Stderr = os.Stderr

@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/broker"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -108,5 +113,123 @@ func (f *Finding) known() error {
 		return &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("order_no %s is not in the queue and has no outcome; whether it waits is not known: %s", f.OrderNo, f.NoWaiting)}
 	default:
 		return &cli.ExitError{Code: cli.ExitPartial, Err: errors.New("nothing is known about order_no " + f.OrderNo)}
+	}
+}
+
+// NewCommand returns the command order. Under another name it is deadletter show.
+func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "order ORDER_NO",
+		Short: "Show all that is known about one order",
+		Long: "order shows the result, the dead letter with its attempts, what waits in the waiting room, and\n" +
+			"what to do now. If no worker runs, it opens the store in the data folder.\n\nExit code 3: nothing is known about it.",
+		Example: "  orderpost order A-100\n  orderpost order A-100 --json",
+		Args:    cli.Named(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var cfg broker.Config
+			if err := errors.Join(cli.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+			}
+			q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: cmd.Name(), StartStopped: true, Stderr: stderr})
+			if err != nil {
+				return err
+			}
+			defer done()
+			return Show(cmd.Context(), q, args[0], asJSON, stdout)
+		},
+	}
+	cmd.ValidArgsFunction = broker.CompleteLetter(environ)
+	cli.JSONFlag(cmd, &asJSON, "order")
+	return broker.Patient(cmd, environ, broker.AgainLook)
+}
+
+// steps says what to do next.
+func (f *Finding) steps() []status.Step {
+	if !f.Pending && (f.Result == nil || f.Result.ClaimsNotCreated() && len(f.Waiting) > 0) {
+		switch {
+		case len(f.Waiting) > 0 && f.Waiting[0].Held != "":
+			name := f.Waiting[0].Batch
+			if name == "" {
+				name = settle.NoImport
+			}
+			return []status.Step{{Text: "It waits until its import goes on:", Command: "orderpost enqueue continue " + status.ShellWord(name)}}
+		case len(f.Waiting) > 0 && f.NothingSent != "":
+			return []status.Step{{Text: "Nothing: it waits, and " + f.NothingSent + "."}}
+		case len(f.Waiting) > 0:
+			return []status.Step{{Text: "Nothing: it waits, and a worker moves it into the queue."}}
+		case f.NoWaiting != "":
+			return []status.Step{{Text: "Look again when fewer orders wait: it may be one of them. Enqueueing it again is safe, with the same id or the same file."}}
+		}
+	}
+	found := status.Found{Entry: settle.Entry{Record: f.Result, Seq: f.seq}, Pending: f.Pending, NothingSent: f.NothingSent}
+	for _, l := range f.Letters {
+		found.Letters = append(found.Letters, l.Letter)
+	}
+	return found.Advice(f.OrderNo)
+}
+
+// Waiting is an intent in the waiting room.
+type Waiting struct {
+	IntentID string `json:"intent_id"`
+	Batch    string `json:"batch,omitempty"`
+	// NotBefore is the time that it waits for, as its producer wrote it.
+	NotBefore string    `json:"not_before,omitempty"`
+	Stored    time.Time `json:"stored"`
+	// Held says who keeps its import where it is, or that it needs an approval; "" = neither.
+	Held string `json:"held,omitempty"`
+}
+
+// mostWaiting is how many waiting intents a lookup reads. Subjects of the waiting room
+// do not name orders, so it reads all of them. Tests lower it.
+var mostWaiting uint64 = 200_000
+
+// findWaiting reads which intents of the order wait. What cannot be read there hides
+// nothing else.
+func (f *Finding) findWaiting(ctx context.Context, q *queue.Queue) error {
+	n, err := q.Waiting.Total(ctx)
+	holds := &imports.Feeding{}
+	if err == nil && n > 0 {
+		holds, err = imports.ReadFeeding(ctx, q, 0)
+	}
+	switch {
+	case err == nil && n > mostWaiting:
+		err = fmt.Errorf("%d intents wait, too many to look through", n)
+	case err == nil:
+		err = imports.WaitingOfOrder(ctx, q, f.OrderNo)(func(page []*settle.Message) error {
+			for _, m := range page {
+				f.Waiting = append(f.Waiting, Waiting{IntentID: m.IntentID(),
+					Batch: m.Header.Get(settle.HeaderBatch), NotBefore: m.Header.Get(settle.HeaderNotBefore), Stored: m.Time,
+					Held: holds.HoldOf(q.Waiting.Import(m)).By()})
+			}
+			return nil
+		})
+	}
+	if err != nil && (ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable)) {
+		return err
+	}
+	if err != nil {
+		f.NoWaiting = err.Error()
+	}
+	return nil
+}
+
+// waiting prints the intents that wait.
+func (p *page) waiting(f *Finding) {
+	for _, w := range f.Waiting {
+		text := "an intent waits for its turn"
+		if w.NotBefore != "" {
+			text = "an intent waits for its time, " + Plain(w.NotBefore)
+		}
+		if w.Batch != "" {
+			text += " (batch " + Plain(w.Batch) + ")"
+		}
+		if w.Held != "" {
+			text += ", held by " + Plain(w.Held)
+		}
+		p.row("waiting room", text)
+	}
+	if f.NoWaiting != "" {
+		p.row("waiting room", "not known: "+f.NoWaiting)
 	}
 }

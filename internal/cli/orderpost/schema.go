@@ -1,15 +1,21 @@
 package orderpost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"orderpost/docs/schema"
+	schemas "orderpost/docs/schema"
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/broker"
+	"orderpost/internal/files/importer"
+	"orderpost/internal/order/schema"
+	"orderpost/internal/queue"
 )
 
 // newSchemaCommand prints the JSON Schemas.
@@ -29,7 +35,7 @@ func newSchemaCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 			"`orderpost help configuration 'Your own order schema'` says how it is used.",
 		Example:   "  orderpost schema\n  orderpost schema rules > rules.schema.json\n  orderpost schema fleet\n  orderpost schema order --from march.csv > order.schema.json",
 		Args:      cobra.MaximumNArgs(1),
-		ValidArgs: schema.Names(),
+		ValidArgs: schemas.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if len(d.files) > 0 {
@@ -39,14 +45,14 @@ func newSchemaCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 				return d.run(cmd.Context(), environ, out, stderr)
 			}
 			if len(args) == 0 {
-				for _, name := range schema.Names() {
-					_, _ = fmt.Fprintf(out, "%-13s %s\n", name, schema.Title(name))
+				for _, name := range schemas.Names() {
+					_, _ = fmt.Fprintf(out, "%-13s %s\n", name, schemas.Title(name))
 				}
 				return nil
 			}
-			text, err := schema.Text(args[0])
+			text, err := schemas.Text(args[0])
 			if err != nil {
-				return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("there is no schema %q; there are %s", args[0], strings.Join(schema.Names(), ", "))}
+				return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("there is no schema %q; there are %s", args[0], strings.Join(schemas.Names(), ", "))}
 			}
 			_, err = fmt.Fprint(out, text)
 			return err
@@ -61,4 +67,79 @@ func newSchemaCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 	cli.CompleteFiles(cmd, "from")
 	cli.NoJSON(cmd, "a schema is JSON; the list is for people")
 	return cmd
+}
+
+// draft prints a first ORDERPOST_ORDER_SCHEMA, made from the orders of files.
+type draft struct {
+	files   []string
+	mapping string
+	all     bool
+}
+
+func (d *draft) run(ctx context.Context, environ map[string]string, stdout, stderr io.Writer) error {
+	var cfg broker.Config
+	if err := errors.Join(cli.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	}
+	options := importer.Options{SkipInvalid: true}
+	if d.mapping != "" {
+		r, err := os.Open(d.mapping)
+		if err != nil {
+			return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("--mapping: %w", err)}
+		}
+		defer func() { _ = r.Close() }()
+		if options.Mapping, err = importer.ReadMapping(d.mapping, r); err != nil {
+			return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("--mapping: %w", err)}
+		}
+	}
+	var q *queue.Queue // nil: every row counts
+	if !d.all {
+		var done func()
+		var err error
+		if q, done, err = broker.Open(ctx, cfg, broker.Options{Name: "schema", Stderr: stderr}); err != nil {
+			return err
+		}
+		defer done()
+	}
+	var made schema.Draft
+	for _, name := range d.files {
+		if err := d.read(ctx, q, name, options, &made, stderr); err != nil {
+			return err
+		}
+	}
+	if made.Orders() == 0 {
+		return &cli.ExitError{Code: cli.ExitPartial, Err: errors.New("no order of these files is known to be accepted; name files that were imported and whose results are kept still, or take every row (--all)")}
+	}
+	text, err := made.Text()
+	if err == nil {
+		_, err = stdout.Write(text)
+	}
+	return err
+}
+
+// read adds the orders of one file.
+func (d *draft) read(ctx context.Context, q *queue.Queue, name string, options importer.Options, to *schema.Draft, stderr io.Writer) error {
+	content, err := os.Open(name)
+	if err != nil {
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	}
+	defer func() { _ = content.Close() }()
+	options.File = name
+	f, err := importer.Open(content, options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	s, err := f.Check(ctx)
+	if err != nil {
+		return &cli.ExitError{Code: cli.ExitPartial, Err: err}
+	}
+	if s.Invalid > 0 {
+		out := "1 bad row is left out: "
+		if s.Invalid > 1 {
+			out = fmt.Sprintf("%d bad rows are left out, such as ", s.Invalid)
+		}
+		_, _ = fmt.Fprintf(stderr, "%s: %s%s\n", cli.Printable(name), out, cli.Printable(s.Bad[0].Error()))
+	}
+	return f.EachAccepted(ctx, q, to.Add)
 }

@@ -95,7 +95,7 @@ func TestTheOwnersChoices(t *testing.T) {
 		{"tools/go.mod", `(?m)^replace (.*) =>`, "example.com/acme/orderpost"},
 		{"proof/peers/go.mod", `(?m)^\t(.*acme.*) v0\.0\.0`, "example.com/acme/orderpost"},
 		{"tools/release/packages.go", `License: "(.*?)"`, "Apache-2.0"},
-		{"tools/release/main.go", `-X (.*)/internal/program\.release`, "example.com/acme/orderpost"},
+		{"tools/release/main.go", `-X (.*)/internal/cli\.release`, "example.com/acme/orderpost"},
 		{"docs/openapi.yaml", `identifier: (.*)`, "Apache-2.0"},
 		{"deployments/packages/copyright", `(?s)License: (Apache-2.0\n The Licence\n \.\n You may\.\nComment:)`, "Apache-2.0\n The Licence\n .\n You may.\nComment:"},
 		{"LICENSE", `(?s)^(.*)$`, "The Licence\n\nYou may.\n"},
