@@ -8,11 +8,10 @@
 //	server.go    the HTTP server, the routes, and what stands around each
 //	visit.go     one request: role, form, flash, errors as sentences
 //	guard.go     headers, names, forged requests, proxies
-//	login.go, known.go, session.go, users.go, role.go  who may do what
-//	crowd.go     how many connections an address may have
-//	confirm.go   the page that says what an act will do, before it does it
-//	acting.go    carrying out an act, with its entries in the journal
-//	render.go, format.go  templates, and how values are written
+//	users.go, login.go, session.go  who may do what
+//	limits.go    how many connections an address may have, and requests at once
+//	confirm.go   the page that says what an act will do, and the act with its entries in the journal
+//	render.go, format.go  templates, style and script, and how values are written
 //
 // To add a page: a route in a function of its own that server.go joins, a template
 // of the page's name in templates, and a line in the menu (render.go). Templates
@@ -24,12 +23,11 @@
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
 //	batches.go   outcomes by import
-//	letters.go   the index of dead letters (package deadletter), letterlist.go a page of them
+//	letterlist.go  the index of dead letters (package deadletter), and a page of them
 //
-// What several pages share: gate.go says whether the fleet sends, and if not, why; alike.go finds
+// What several pages share: overview.go says whether the fleet sends, and if not, why; alike.go finds
 // order numbers that look like another one; questions.go, the cells that a check asks about;
-// receive.go takes a file, exportacts.go hands one out; chart.go draws; static.go serves style
-// and script.
+// receive.go takes a file, exportacts.go hands one out.
 //
 // The pages: overview.go, searchpage.go, orderpage.go, letterpage.go (letteracts.go,
 // groupacts.go), waitingpage.go, pendingpage.go, importspage.go, uploadpage.go, approvalpage.go,

@@ -80,8 +80,8 @@ type Server struct {
 	sessions *sessions
 	attempts *attempts
 	link     loginLink
-	crowd    *crowd
-	atOnce   atOnce
+	conns    *connLimiter
+	atOnce   requestLimiter
 	watch    *watch
 
 	batches *batches
@@ -127,8 +127,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("ORDERPOST_CONSOLE_LISTEN: %w", err)
 	}
 	s.url = "http://" + l.Addr().String()
-	s.crowd = newCrowd(l, s.isProxy)
-	l = s.crowd
+	s.conns = newConnLimiter(l, s.isProxy)
+	l = s.conns
 	if o.TLSCert != "" {
 		cert, err := livefile.OpenCertificate("ORDERPOST_CONSOLE_TLS_CERT_FILE", o.TLSCert, o.TLSKey, s.log)
 		if err != nil {
@@ -139,7 +139,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		s.url = "https://" + strings.TrimPrefix(s.url, "http://")
 	}
 	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: o.KeepAlive, MaxHeaderBytes: maxHeader,
-		ConnContext: s.crowd.remember, ErrorLog: log.New(warnings{s.log}, "", 0)}
+		ConnContext: s.conns.remember, ErrorLog: log.New(warnings{s.log}, "", 0)}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.server.BaseContext = func(net.Listener) context.Context { return run }

@@ -24,11 +24,11 @@ const (
 	maxAtOnce = 100
 )
 
-// crowd is a listener that bounds the connections of each address. One more closes the
+// connLimiter is a listener that bounds the connections of each address. One more closes the
 // oldest: first those on which nobody is logged in, then those without a request. So whoever holds connections open
 // without end keeps nobody else of the address out. The named proxies have no bound,
 // because everybody comes from there.
-type crowd struct {
+type connLimiter struct {
 	net.Listener
 	unbounded func(netip.Addr) bool
 
@@ -36,23 +36,23 @@ type crowd struct {
 	conns map[string]*list.List // of *conn, oldest first
 }
 
-// conn is a connection that its crowd counts.
+// conn is a connection that a connLimiter counts.
 type conn struct {
 	net.Conn
-	crowd *crowd
-	from  string
+	limiter *connLimiter
+	from    string
 
-	// These belong to crowd.mu.
+	// These belong to limiter.mu.
 	at             *list.Element // nil = closed
 	loggedIn, busy bool
 }
 
-func newCrowd(l net.Listener, unbounded func(netip.Addr) bool) *crowd {
-	return &crowd{Listener: l, unbounded: unbounded, conns: make(map[string]*list.List)}
+func newConnLimiter(l net.Listener, unbounded func(netip.Addr) bool) *connLimiter {
+	return &connLimiter{Listener: l, unbounded: unbounded, conns: make(map[string]*list.List)}
 }
 
 // Accept implements net.Listener.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *connLimiter) Accept() (net.Conn, error) {
 	accepted, err := c.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	if err != nil || c.unbounded(from.Addr().Unmap().WithZone("")) {
 		return accepted, nil //nolint:nilerr // an address that cannot be read cannot be counted
 	}
-	one := &conn{Conn: accepted, crowd: c, from: network(from.Addr().Unmap().WithZone("").String())}
+	one := &conn{Conn: accepted, limiter: c, from: network(from.Addr().Unmap().WithZone("").String())}
 	if old := c.add(one); old != nil {
 		_ = old.Close()
 	}
@@ -69,7 +69,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 }
 
 // add counts a connection. It returns the one that makes room for it; nil = none needs to.
-func (c *crowd) add(one *conn) (old *conn) {
+func (c *connLimiter) add(one *conn) (old *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.conns[one.from]
@@ -79,7 +79,7 @@ func (c *crowd) add(one *conn) (old *conn) {
 	}
 	if all.Len() >= maxConns {
 		for e := all.Front(); e != nil; e = e.Next() {
-			if next := e.Value.(*conn); old == nil || next.worth() < old.worth() {
+			if next := e.Value.(*conn); old == nil || next.priority() < old.priority() {
 				old = next
 			}
 		}
@@ -89,8 +89,8 @@ func (c *crowd) add(one *conn) (old *conn) {
 	return old
 }
 
-// worth says how much somebody loses if the connection is closed.
-func (c *conn) worth() int {
+// priority says how much somebody loses if the connection is closed.
+func (c *conn) priority() int {
 	switch {
 	case !c.loggedIn:
 		return 0
@@ -102,7 +102,7 @@ func (c *conn) worth() int {
 }
 
 // remove forgets a connection. The caller holds mu.
-func (c *crowd) remove(one *conn) {
+func (c *connLimiter) remove(one *conn) {
 	if one.at == nil {
 		return
 	}
@@ -115,9 +115,9 @@ func (c *crowd) remove(one *conn) {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.crowd.mu.Lock()
-	c.crowd.remove(c)
-	c.crowd.mu.Unlock()
+	c.limiter.mu.Lock()
+	c.limiter.remove(c)
+	c.limiter.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -125,7 +125,7 @@ func (c *conn) Close() error {
 type connKey struct{}
 
 // remember is http.Server.ConnContext: it lets a request find its connection.
-func (c *crowd) remember(ctx context.Context, nc net.Conn) context.Context {
+func (c *connLimiter) remember(ctx context.Context, nc net.Conn) context.Context {
 	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
 		nc = wrapped.NetConn()
 	}
@@ -139,15 +139,15 @@ func (c *crowd) remember(ctx context.Context, nc net.Conn) context.Context {
 // logged in on it.
 func serves(ctx context.Context, loggedIn, busy bool) {
 	if one, ok := ctx.Value(connKey{}).(*conn); ok {
-		one.crowd.mu.Lock()
+		one.limiter.mu.Lock()
 		one.loggedIn, one.busy = loggedIn, busy
-		one.crowd.mu.Unlock()
+		one.limiter.mu.Unlock()
 	}
 }
 
-// atOnce bounds the requests under way of each party. One more ends the oldest whose form
+// requestLimiter bounds the requests under way of each party. One more ends the oldest whose form
 // has not arrived yet, so that slow forms keep nobody out; without such one it is refused.
-type atOnce struct {
+type requestLimiter struct {
 	mu sync.Mutex
 	by map[string]*list.List // of *request, oldest first
 }
@@ -161,7 +161,7 @@ type request struct {
 
 // enter counts one more request. cut ends its form; nil = it has none, or it has arrived.
 // It returns nil if the party has as many as may be.
-func (a *atOnce) enter(who string, cut func()) *request {
+func (a *requestLimiter) enter(who string, cut func()) *request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.by == nil {
@@ -194,13 +194,13 @@ func cutOldest(all *list.List) bool {
 }
 
 // arrived notes that a request's form is there.
-func (a *atOnce) arrived(r *request) {
+func (a *requestLimiter) arrived(r *request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r.cut = nil
 }
 
-func (a *atOnce) leave(r *request) {
+func (a *requestLimiter) leave(r *request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.cut = nil; r.at == nil {
@@ -213,7 +213,7 @@ func (a *atOnce) leave(r *request) {
 }
 
 // count returns how many requests of a party are under way.
-func (a *atOnce) count(who string) int {
+func (a *requestLimiter) count(who string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if all := a.by[who]; all != nil {

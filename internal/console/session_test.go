@@ -51,9 +51,9 @@ func TestAKnownBrowserIsNeverLockedOut(t *testing.T) {
 	person := r.as("operator")
 	person.send(http.StatusOK, "/logout")
 	require.Contains(t, text(person.open(http.StatusOK, "/")), "Password", "the cookie of a known browser lets nobody in")
-	crowd := r.browser()
+	guesser := r.browser()
 	for i := range 3 * nameBurst {
-		crowd.guess("operator", fmt.Sprintf("198.51.%d.%d", 100+i/200, i%200))
+		guesser.guess("operator", fmt.Sprintf("198.51.%d.%d", 100+i/200, i%200))
 	}
 	stranger := r.browser()
 	login := []string{"name", "operator", "password", strings.Repeat("operator", 3)}

@@ -98,11 +98,11 @@ func TestConnectionsAreBoundedPerAddress(t *testing.T) {
 	}
 	require.True(t, reused())
 	require.Contains(t, r.browser().open(http.StatusOK, "/login"), "Log in")
-	r.crowd.mu.Lock()
-	defer r.crowd.mu.Unlock()
-	require.LessOrEqual(t, r.crowd.conns["127.0.0.1"].Len(), maxConns)
+	r.conns.mu.Lock()
+	defer r.conns.mu.Unlock()
+	require.LessOrEqual(t, r.conns.conns["127.0.0.1"].Len(), maxConns)
 	signedIn := 0
-	for e := r.crowd.conns["127.0.0.1"].Front(); e != nil; e = e.Next() {
+	for e := r.conns.conns["127.0.0.1"].Front(); e != nil; e = e.Next() {
 		if e.Value.(*conn).loggedIn {
 			signedIn++
 		}
@@ -127,7 +127,7 @@ func TestAProxyIsNotBounded(t *testing.T) {
 	first := r.browser()
 	first.header.Set("X-Forwarded-For", "203.0.113.1")
 	first.open(http.StatusOK, "/login") // in place of a form that does not come
-	require.Empty(t, r.crowd.conns)
+	require.Empty(t, r.conns.conns)
 	for _, c := range conns {
 		_ = c.Close()
 	}
