@@ -84,8 +84,11 @@ func inBackground(pause time.Duration, do func(context.Context)) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for do(ctx); settle.Sleep(ctx, pause) == nil; {
+		for {
 			do(ctx)
+			if settle.Sleep(ctx, pause) != nil {
+				return
+			}
 		}
 	}()
 	return func() {

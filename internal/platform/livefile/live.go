@@ -2,6 +2,7 @@ package livefile
 
 import (
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -29,8 +30,14 @@ type Options struct {
 // again when it changes. If it cannot be used then, what was read before stays in force.
 func OpenLive[T any](o Options, parse func(text []byte) (T, error)) (*Live[T], error) {
 	l := &Live[T]{file: &File{setting: o.Setting, path: o.Path, guard: o.Guard}, parse: parse, teller: teller{log: o.Log.With().Str("setting", o.Setting).Logger()}}
-	if err := l.file.guarded(); err != nil {
-		return nil, err
+	if o.Guard {
+		info, err := os.Stat(o.Path)
+		if err != nil {
+			return nil, l.file.named(err)
+		}
+		if err := l.file.guarded(info); err != nil {
+			return nil, err
+		}
 	}
 	_, err := l.file.read(l.take)
 	return l, err

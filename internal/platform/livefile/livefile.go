@@ -45,7 +45,7 @@ func (f *File) Reload(take func(text []byte) error) (changed bool, err error) {
 		f.looked = nil
 		return false, f.named(err)
 	}
-	if err := f.guarded(); err != nil {
+	if err := f.guarded(info); err != nil {
 		return false, err
 	}
 	if had := f.looked; had != nil && os.SameFile(had, info) && had.ModTime().Equal(info.ModTime()) && had.Size() == info.Size() {
@@ -80,13 +80,9 @@ func (f *File) named(err error) error { return fmt.Errorf("%s: %w", f.setting, e
 
 // guarded returns an error if anybody on the machine can change the file, or put another one in
 // its place: they could let themselves in.
-func (f *File) guarded() error {
+func (f *File) guarded(info os.FileInfo) error {
 	if !f.guard || runtime.GOOS == "windows" { // the mode says nothing there
 		return nil
-	}
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return f.named(err)
 	}
 	if mode := info.Mode(); mode.Perm()&0o002 != 0 {
 		return f.named(fmt.Errorf("anybody on this machine may write %s (mode %04o) and let themselves in; run chmod o-w %s", f.path, mode.Perm(), f.path))
