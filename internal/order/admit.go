@@ -110,6 +110,9 @@ type Submission struct {
 	// Allowed says that a person allowed another attempt although the order is in
 	// doubt and the policy is Park.
 	Allowed bool
+	// AbsentFor is how long this process has known, by its monotonic clock, of the lookup that
+	// History.AbsentAt names.
+	AbsentFor time.Duration
 	// Fence is called directly before each attempt. An error ends the submission
 	// before a request is sent: with EndLeaseLost for ErrLeaseLost, otherwise with
 	// EndHandBack. Fence may be nil.

@@ -76,6 +76,13 @@ func Decide(r *Report, f Facts) Settlement {
 			return settle(OutcomeUnknown, true)
 		}
 		return Settlement{Action: ActDelay, Unsure: doubt}
+	case EndLookup:
+		return Settlement{Action: ActDelay, Unsure: doubt}
+	case EndAbsent:
+		if f.Policy == Park && !r.Repost {
+			return notCreated(OutcomeExhausted, doubt)
+		}
+		return Settlement{Action: ActHandBack, Unsure: doubt}
 	case EndTotalBudget:
 		return notCreated(OutcomeExhausted, doubt)
 	case EndDeadline:
@@ -170,9 +177,14 @@ const (
 	EndPoison
 	// EndCancelled: a person withdrew the order before an attempt that may have created it.
 	EndCancelled
+	// EndLookup: the order is in doubt, and no lookup has ended that yet. It is asked again
+	// after a delay.
+	EndLookup
+	// EndAbsent: lookups proved that no attempt created the order. It may be posted again.
+	EndAbsent
 )
 
-var endNames = [...]string{"", "answer", "submission-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison", "cancelled"}
+var endNames = [...]string{"", "answer", "submission-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison", "cancelled", "lookup", "absent"}
 
 // String returns the word used in logs.
 func (e End) String() string { return nameOf(endNames[:], int(e)) }
@@ -192,8 +204,10 @@ type Report struct {
 	Error    string
 	// History covers all submissions, this one included.
 	History History
-	// Delay is the wait before the next submission (EndSubmissionBudget).
+	// Delay is the wait before the next submission (EndSubmissionBudget, EndLookup).
 	Delay time.Duration
+	// Repost says that an order that lookups found absent is posted again, also under Park.
+	Repost bool
 	// Trail lists the last attempts of this submission, oldest first.
 	Trail []Attempt
 }
@@ -278,7 +292,7 @@ func (r *Recalled) sameKind(other *Recalled) bool {
 // several such answers of one kind, the first one is kept. If they are of several kinds,
 // no later judgement of one of them ends the doubt.
 func (h *History) Recall(before History, r Recalled) {
-	r.Only = false
+	r.Only, h.AbsentAt = false, time.Time{}
 	switch had := &before.Recalled; {
 	case r.Rule == 0: // its status says that nothing was created
 		if h.Unsure = before.Unsure; !before.Unsure {
@@ -302,7 +316,7 @@ func (h *History) Doubt(reason string) {
 	if !h.Unsure {
 		h.DoubtReason = reason
 	}
-	h.Unsure, h.Recalled.Only = true, false
+	h.Unsure, h.Recalled.Only, h.AbsentAt = true, false, time.Time{}
 }
 
 // Settleable reports whether all doubt about the order is about answers that the rules

@@ -11,6 +11,7 @@
 //	verdict.go   the closed sets: what one attempt did, how an intent ended
 //	decide.go    what a submission told, an answer whose refusal was called back, and the
 //	             outcome that follows
+//	lookup.go    what the API said when it was asked about an order in doubt (R3)
 //	record.go    the last word on an order_no: what people said, and which stored copy of an intent
 //	             it is about; conflict.go: its conflicts and dead letters; encode.go: its bytes
 //	merge.go     which of two records wins (R1)

@@ -75,6 +75,7 @@ func (e *encoder) history(h *History) {
 	e.number("gate_wait_ms", h.GateWaitMS, false)
 	e.number("suspects", int64(h.Suspects), false)
 	e.number("lost", int64(h.Lost), false)
+	e.time("absent_at", h.AbsentAt)
 	if h.Recalled != (Recalled{}) {
 		e.list("recalled", &h.Recalled)
 	}

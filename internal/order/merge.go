@@ -1,5 +1,10 @@
 package order
 
+import (
+	"cmp"
+	"time"
+)
+
 // Merge returns the record to write for mine if the stream already holds cur (R1).
 // It returns nil if cur stays as it is. It changes neither argument.
 //
@@ -92,13 +97,13 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.Letter = cur.Letter
 		}
 		return &out
-	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !cur.follows(&out, out.Birth): // its worker knows better
+	case (cur.Outcome() == OutcomeCancelled || cur.Proven && cur.ClaimsNotCreated()) && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !cur.follows(&out, out.Birth): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
-		doubtful.TakeBack()
+		doubtful.takeBack(lateDoubt(cur))
 		doubtful.corrects(cur)
 		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
-		doubtful.Letter = out.Letter
+		doubtful.Letter, doubtful.Proven = cmp.Or(out.Letter, cur.Letter), false
 		return &doubtful
 	case outRank > rankNote && out.After(cur.Position, out.Birth) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it
@@ -120,6 +125,9 @@ func mergeNotes(cur *Record, out Record) *Record {
 	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && !cur.SameDelivery(&out) {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
+		if kept.AbsentAt = cur.AbsentAt; !cur.knowsAttempt(&out) {
+			kept.AbsentAt = time.Time{} // that one may have created it since
+		}
 		if out.doubtsAnew() {
 			kept.AllowedFor = "" // the permission does not cover this new doubt
 		}
@@ -306,7 +314,9 @@ func joinHistory(a, b History) History {
 	out := b
 	out.Attempts = max(a.Attempts, b.Attempts)
 	out.Unsure, out.DoubtReason, out.Recalled = joinDoubt(a, b)
-	out.LastTimestamp = LaterTimestamp(a.LastTimestamp, b.LastTimestamp)
+	if out.LastTimestamp = LaterTimestamp(a.LastTimestamp, b.LastTimestamp); out.LastTimestamp != b.LastTimestamp {
+		out.AbsentAt = time.Time{} // it was looked for before an attempt of the other owner
+	}
 	out.GateWaitMS = max(a.GateWaitMS, b.GateWaitMS)
 	out.Suspects = max(a.Suspects, b.Suspects)
 	out.Lost = max(a.Lost, b.Lost)

@@ -72,6 +72,9 @@ type History struct {
 	// Lost counts the unexplained deliveries of this intent since the last delivery
 	// that a worker finished.
 	Lost int `json:"lost,omitempty"`
+	// AbsentAt names the first lookup since the last attempt that found no order; zero = none
+	// did, or the order is not in doubt. It is compared for equality alone (R3).
+	AbsentAt time.Time `json:"absent_at,omitzero"`
 	// Recalled is the answer to an attempt whose refusal was called back (R3).
 	Recalled Recalled `json:"recalled,omitzero"`
 }
@@ -322,11 +325,25 @@ func (r *Record) Resolved() bool {
 	return r != nil && r.By != "" && (r.Outcome() == OutcomeAccepted || r.Outcome() == OutcomeRejected)
 }
 
-// TakeBack changes a cancellation to unknown: the feeder that withdrew the intent was frozen,
+// withdrawnLate is the reason of a cancellation that became unknown.
+const withdrawnLate = "withdrawn while a worker may have posted it"
+
+// lateDoubt is the reason of an outcome that became unknown, because a worker that had lost its claim posted it.
+func lateDoubt(was *Record) string {
+	if was.Outcome() == OutcomeCancelled {
+		return withdrawnLate
+	}
+	return "posted by a worker that had lost its claim, after it was proven that it did not exist"
+}
+
+// TakeBackCancellation changes a cancellation to unknown: the feeder that withdrew the intent was frozen,
 // another one had moved it, and a worker may have posted it (R13).
-func (r *Record) TakeBack() {
+func (r *Record) TakeBackCancellation() { r.takeBack(withdrawnLate) }
+
+// takeBack changes an outcome that says "not created" to unknown.
+func (r *Record) takeBack(reason string) {
 	r.SetOutcome(OutcomeUnknown)
-	r.Reason = "withdrawn while a worker may have posted it"
+	r.Reason = reason
 	r.Doubt(r.Reason)
 	if r.Unqueued {
 		r.By = "" // whoever is given the intent files its letter

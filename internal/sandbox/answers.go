@@ -20,6 +20,9 @@ const (
 	AnswerDuplicate
 	// AnswerRefused: the order was refused for good.
 	AnswerRefused
+	// AnswerFound: the order that was asked for. AnswerUnknownOrder: there is none.
+	AnswerFound
+	AnswerUnknownOrder
 	// AnswerUnavailable: 503, by an injected fault.
 	AnswerUnavailable
 	// AnswerTooMany: 429, by an injected fault.
@@ -68,6 +71,8 @@ var answerSpecs = [answerCount]answerSpec{
 	AnswerOriginal:     {"original", 200, 0, "ok", ""},
 	AnswerDuplicate:    {"duplicate", 409, 300301, "an order with this order_no exists", "order_no"},
 	AnswerRefused:      {"refused", 422, 300302, "the order is refused", "order_no"},
+	AnswerFound:        {"found", 200, 0, "ok", ""},
+	AnswerUnknownOrder: {"unknown-order", 404, 300404, "there is no order with this order_no", ""},
 	AnswerUnavailable:  {"unavailable", 503, 100503, "the service is unavailable", ""},
 	AnswerTooMany:      {"too-many", 429, 100429, "too many requests", ""},
 	AnswerDropped:      {"dropped", 0, 0, "", ""},

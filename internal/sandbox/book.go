@@ -109,6 +109,15 @@ func (b *book) attempt(a attempt) decision {
 	return d
 }
 
+// late carries out an attempt that was held up on its way.
+func (b *book) late(a attempt) (created bool) {
+	sh := &b.shards[a.hash%bookShards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_, r := sh.find(a.hash, a.orderNo)
+	return r != nil && b.create(r, a) == AnswerCreated
+}
+
 // create creates the order or returns why not.
 func (b *book) create(r *record, a attempt) Answer {
 	s := a.settings

@@ -11,6 +11,7 @@ import (
 // The defaults of settings whose zero value means the default.
 const (
 	DefaultWindow     = 5 * time.Minute
+	DefaultLateDelay  = 10 * time.Second
 	DefaultSlowDelay  = 2 * time.Second
 	DefaultRetryAfter = time.Second
 	DefaultMaxBody    = 2 << 20

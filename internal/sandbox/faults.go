@@ -16,17 +16,18 @@ const (
 	FaultOther
 	FaultTold
 	FaultToldAfter
+	FaultLate
 	faultCount
 )
 
-var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "drop-after", "garbage", "slow", "other", "told", "told-after"}
+var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "drop-after", "garbage", "slow", "other", "told", "told-after", "late"}
 
 func (f Fault) String() string { return wordAt(faultWords, int(f)) }
 
 // before reports whether the fault occurs before the server reads the order, and thus
 // creates nothing.
 func (f Fault) before() bool {
-	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore || f == FaultOther || f == FaultTold
+	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore || f == FaultOther || f == FaultTold || f == FaultLate
 }
 
 // The purposes of random numbers. Each purpose has its own numbers, so changing one
@@ -65,6 +66,7 @@ func (f *Faults) hits(d draws) (kind Fault, slow bool) {
 		{FaultOther, f.Other},
 		{FaultTold, f.ToldBefore},
 		{FaultToldAfter, f.ToldAfter},
+		{FaultLate, f.Late},
 	}
 	var hit [len(rates)]Fault
 	n := uint64(0)

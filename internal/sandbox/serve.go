@@ -12,6 +12,7 @@ import (
 const (
 	accountPath = "/v1/account"
 	createPath  = "/v1/order/create"
+	orderPrefix = "/v1/order/"
 	adminPrefix = "/_sandbox/"
 )
 
@@ -65,6 +66,10 @@ func (x *exchange) release() {
 
 // answer calls the endpoint.
 func (s *Server) answer(x *exchange) {
+	if no, ok := strings.CutPrefix(x.r.URL.Path, orderPrefix); ok && x.r.Method == http.MethodGet && no != "" {
+		s.found(x, no)
+		return
+	}
 	path, method := accountPath, http.MethodGet
 	if x.r.URL.Path != accountPath {
 		path, method = createPath, http.MethodPost
@@ -92,6 +97,27 @@ func (s *Server) account(x *exchange) {
 	s.succeed(x, AnswerAccount)
 }
 
+// found answers a GET of an order, which the contract does not show: whether an API has one, and what it says, differs.
+func (s *Server) found(x *exchange, orderNo string) {
+	if _, bad := s.authenticate(x.r.Header); bad != nil {
+		s.refuse(x, bad)
+		return
+	}
+	e, _ := s.book.lookup(orderNo)
+	state := "created"
+	switch {
+	case e.Created > 0 && x.now.Sub(e.FirstAt) >= x.settings.LookupLag:
+	case e.Refused && e.Created == 0:
+		state = "declined"
+	default:
+		s.refuse(x, &refusal{answer: AnswerUnknownOrder})
+		return
+	}
+	x.data = appendQuoted(append(x.data[:0], `"order_no":`...), orderNo)
+	x.data = append(append(append(x.data, `,"status":"`...), state...), '"')
+	s.succeed(x, AnswerFound)
+}
+
 func (s *Server) create(x *exchange) {
 	if bad := s.admit(x); bad != nil {
 		s.refuse(x, bad)
@@ -105,6 +131,9 @@ func (s *Server) create(x *exchange) {
 		settings: x.settings,
 	})
 	d := &x.decision
+	if d.fault == FaultLate {
+		s.createLate(x)
+	}
 	if s.config.Witness != nil {
 		s.config.Witness(x.witnessed())
 	}

@@ -24,6 +24,8 @@ type Settings struct {
 	// may come at once; 0 = the requests of one second.
 	Rate  float64
 	Burst int
+	// LookupLag is how long after its creation GET of an order does not find it yet.
+	LookupLag time.Duration
 	// Faults are the injected faults.
 	Faults Faults
 	// Seed decides which attempts of which orders meet which faults.
@@ -62,6 +64,10 @@ type Faults struct {
 	// ToldBefore answers Told and creates nothing. ToldAfter creates the order first.
 	ToldBefore, ToldAfter float64
 	Told                  Told
+	// Late closes the connection without an answer, and carries the request out LateDelay later, if its
+	// timestamp is inside the window then: it was held up on its way.
+	Late      float64
+	LateDelay time.Duration
 	// Refuse is the share of orders that the server refuses for good. It is drawn for
 	// the order_no, not for the attempt. The server refuses before it looks for
 	// duplicates. It thus also refuses an order that it created before Refuse was
@@ -78,6 +84,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.Faults.SlowDelay == 0 {
 		s.Faults.SlowDelay = DefaultSlowDelay
+	}
+	if s.Faults.LateDelay == 0 {
+		s.Faults.LateDelay = DefaultLateDelay
 	}
 	if s.Faults.RetryAfter == 0 {
 		s.Faults.RetryAfter = DefaultRetryAfter

@@ -36,6 +36,7 @@
 //	check.go      reads the last word on the order_no before anything else (R2), decides what the
 //	              delivery needs (R6), and finds orders that may have crashed a worker (R8)
 //	waits.go      orders that wait for a time that another clock wrote (R9)
+//	lookup.go     since when a process knows that the API has no such order (R3)
 //	handler.go    the steps for each kind of work
 //	settle.go     dead letter, then result, then acknowledgement (R4); intents that an earlier
 //	              outcome settles: repetitions, conflicts, withheld ones (R6)

@@ -236,7 +236,7 @@ func (j *job) submit() {
 	defer cancel()
 	proven := false
 	s := &order.Submission{
-		Order: d.Order, History: d.History, Deadline: d.Intent.Deadline,
+		Order: d.Order, History: d.History, Deadline: d.Intent.Deadline, AbsentFor: d.absentFor,
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
 		Fence:     func(ctx context.Context) error { return j.worker.Fence(ctx, d) },
 		Cancelled: func(h order.History) (bool, <-chan struct{}) { return j.cancels(d, h) },

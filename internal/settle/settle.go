@@ -26,12 +26,15 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 		}
 	}
 	lapse()
-	r.History.Lost = 0 // this delivery ends with a report
+	looked := r.End == order.EndLookup || r.End == order.EndAbsent // what its body does to a worker, it does not show
+	if !looked {
+		r.History.Lost = 0 // this delivery ends with a report
+	}
 	if s.Action == order.ActMerge && wk.sharesNumber(d) {
 		r.History.Doubt("the worker lost its claim while it posted the order")
 		s.Unsure, r.History.Lost = true, 1
 	}
-	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
+	if !looked && (s.Action == order.ActDelay || s.Action == order.ActHandBack) {
 		r.History.Suspects = 0
 	}
 	file := func() error {
@@ -58,6 +61,7 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
+	wk.absences.known(d.token, stored.Record.AbsentAt, wk.ledger.time.Now())
 	wk.ledger.discardLetter(ctx, d, stored.Record)
 	outcome := stored.Record.Outcome()
 	switch {
@@ -166,7 +170,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
 	counted, rec := last.Position, wk.recordFor(d)
 	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() {
-		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
+		rec.TakeBackCancellation() // the feeder that withdrew it did not know that it was in the queue
 		rec.By = ""
 	}
 	if c := last.Listed(d.Intent.ID); c != nil {

@@ -16,6 +16,7 @@ type Worker struct {
 	acked     *acknowledged
 	highWater *highWater
 	waits     waits
+	absences  absences
 
 	reconnected atomic.Pointer[time.Time] // time of the last reconnect; nil = never
 }
@@ -114,7 +115,8 @@ type Delivery struct {
 	looked    time.Time     // when Last was asked for or written
 	wait      time.Duration // until the intent may be submitted (WorkNotYet, WorkClaimed)
 
-	cancelledBy string // who withdrew the intent; "" = nobody, as far as this delivery has looked
+	absentFor   time.Duration // order.Submission.AbsentFor
+	cancelledBy string        // who withdrew the intent; "" = nobody, as far as this delivery has looked
 
 	msg        *Message
 	answer     Answer

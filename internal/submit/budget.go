@@ -86,7 +86,11 @@ func creditQueueTime(h *order.History, now time.Time, longest time.Duration) {
 
 // spent reports whether the order used up its total attempts or its total age.
 func spent(cfg *Config, h order.History, now time.Time) bool {
-	return h.Attempts >= cfg.RetryTotalAttempts || age(h, now) >= cfg.RetryTotalAge
+	return h.Attempts >= cfg.RetryTotalAttempts || spentAge(cfg, h, now)
+}
+
+func spentAge(cfg *Config, h order.History, now time.Time) bool {
+	return age(h, now) >= cfg.RetryTotalAge
 }
 
 // waitedAtGate excludes a wait from the budgets.

@@ -241,6 +241,8 @@ func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) ord
 	switch {
 	case j.Verdict == order.Denied: // onDenied found that the pair works
 		return order.EndNone
+	case j.Verdict == order.Unsure && ctx.Err() == nil && t.lookup() != nil:
+		return t.lookAgain(t.lookup().First)
 	case j.Verdict == order.Unsure && t.cfg.OnUnsure == order.Park:
 		return t.interruptedOr(ctx, order.EndAnswer)
 	case ctx.Err() != nil:

@@ -93,7 +93,7 @@ func (c Config) http(base *url.URL, rules *answer.Rules) http1.Config {
 		u.Path += path
 		return &u
 	}
-	return http1.Config{Orders: at(orderPath), Account: at(accountPath), CAFile: c.CAFile,
+	return http1.Config{Orders: at(orderPath), Account: at(accountPath), Base: base, CAFile: c.CAFile,
 		ConnectTimeout: c.ConnectTimeout, TLSTimeout: c.TLSTimeout, RequestTimeout: c.RequestTimeout, IdleTimeout: c.IdleTimeout,
 		AllHeaders: c.Rules != "", OtherOrderNo: rules.AllowsOtherOrderNo} // a rule may read any header
 }

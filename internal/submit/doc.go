@@ -58,6 +58,12 @@
 // created others. A person who resumes after a run confirms the refusals: further ones are
 // believed for 15 minutes, or until the next such hold.
 //
+// # Lookups
+//
+// Where the rules file says how, an order in doubt is neither parked nor posted again: the API is asked for it
+// (lookup.go), through the gate, with at most a tenth of the slots and of the rate. An order that no answer
+// decides goes back to the queue with a delay, until its total age is over.
+//
 // # Credentials
 //
 // The first denial shuts the gate. After a second the worker asks for the account

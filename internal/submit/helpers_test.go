@@ -54,7 +54,8 @@ type call struct {
 	signature string
 	orderNo   string
 	stamp     int64
-	n         int // of this kind, from 1
+	path      string // of a lookup
+	n         int    // of this kind, from 1
 }
 
 // reply is what the fake API does. The zero value answers 200 {"code":0}.
@@ -75,11 +76,13 @@ var errReset = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection 
 type fakeAPI struct {
 	handle  func(c call) reply // of orders
 	account func(c call) reply // of GET /v1/account; nil answers 200
+	look    func(c call) reply // of lookups; nil answers 500
 	timeout time.Duration      // of one request
 
 	mu       sync.Mutex
 	posts    []call
 	gets     []call
+	looked   []call
 	inflight int
 	most     int // most posts at the same time
 }
@@ -107,6 +110,18 @@ func (f *fakeAPI) Post(ctx context.Context, o http1.Order) http1.Exchange {
 func (f *fakeAPI) Get(ctx context.Context, key string) http1.Exchange {
 	c := call{at: time.Now(), key: key}
 	return f.exchange(ctx, f.answer(&f.gets, &c, f.account))
+}
+
+// Look implements [Sender].
+func (f *fakeAPI) Look(ctx context.Context, key, orderNo, path string) http1.Exchange {
+	c := call{at: time.Now(), key: key, path: path}
+	handle := f.look
+	if handle == nil {
+		handle = func(call) reply { return reply{status: 500} }
+	}
+	x := f.exchange(ctx, f.answer(&f.looked, &c, handle))
+	x.Answer.Examine(orderNo)
+	return x
 }
 
 // answer lets handle answer the call, and adds that to the calls of its kind.

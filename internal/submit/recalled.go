@@ -65,6 +65,8 @@ func (t *submission) decideByRecalled(ctx context.Context) order.End {
 		case h.Settleable() && judged && j.Verdict == order.Rejected && t.refusals.believes():
 			h.Unsure = false
 			return order.EndNone
+		case t.lookup() != nil:
+			return order.EndNone
 		default:
 			t.report.Verdict, t.report.Reason = order.Unsure, "parked: an earlier attempt may have created it"
 			return order.EndAnswer

@@ -57,13 +57,16 @@ func (t *submission) end(e order.End) *order.Report {
 // attempt makes one attempt, with the waits before and after it. It returns EndNone if
 // another attempt follows.
 func (t *submission) attempt(ctx context.Context) order.End {
-	if end := t.mayTry(ctx); end != order.EndNone {
-		return end
+	if ctx.Err() != nil {
+		return t.interrupted(ctx, context.Cause(ctx))
 	}
-	if t.report.History.Unsure {
-		if end := t.decideByRecalled(ctx); end != order.EndNone {
+	if t.report.History.Unsure && (t.lookup() != nil || !t.expired()) {
+		if end := t.endDoubt(ctx); end != order.EndNone {
 			return end
 		}
+	}
+	if t.expired() {
+		return order.EndDeadline
 	}
 	began := time.Now()
 	p, err := t.enter(ctx)
@@ -107,18 +110,6 @@ func (t *submission) cancelled() (bool, <-chan struct{}) {
 		return false, nil
 	}
 	return t.Cancelled(t.report.History)
-}
-
-// mayTry checks ctx and the deadline before the wait at the gate.
-func (t *submission) mayTry(ctx context.Context) order.End {
-	switch {
-	case ctx.Err() != nil:
-		return t.interrupted(ctx, context.Cause(ctx))
-	case t.expired():
-		return order.EndDeadline
-	default:
-		return order.EndNone
-	}
 }
 
 func (t *submission) expired() bool {
@@ -216,7 +207,7 @@ func count(h *order.History, now time.Time, stamp int64) {
 	if h.FirstAttemptAt.IsZero() {
 		h.FirstAttemptAt = now
 	}
-	h.LastAttemptAt, h.LastTimestamp = now, stamp
+	h.LastAttemptAt, h.LastTimestamp, h.AbsentAt = now, stamp, time.Time{}
 }
 
 // maxKeptBuffer is the largest buffer, in bytes, that is kept for another order.

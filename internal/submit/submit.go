@@ -34,6 +34,7 @@ type Deps struct {
 type Sender interface {
 	Post(ctx context.Context, o http1.Order) http1.Exchange
 	Get(ctx context.Context, key string) http1.Exchange
+	Look(ctx context.Context, key, orderNo, path string) http1.Exchange
 }
 
 // Submitter posts orders until they have a verdict. Its methods are safe for
@@ -59,6 +60,7 @@ type Submitter struct {
 	faults *faults
 	keys   *keyring
 	schema *schema.Schema
+	looks  *looks
 
 	reporting sync.Mutex // guards reportRefusal, which changes both detector and gate
 
@@ -87,7 +89,11 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		if s.judge.Rules, err = answer.LoadRules(cfg.Rules); err != nil {
 			return nil, err
 		}
+		if err = s.judge.Rules.Lookup().CheckTimes(cfg.RequestTimeout); err != nil {
+			return nil, err
+		}
 	}
+	s.looks = newLooks(cfg.Concurrency)
 	if s.keys, err = newKeyring(deps.Keys, deps.Log); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (o *Oracle) endOrder(c *course) {
 	if c.created > 1 {
 		o.Counts.CreatedTwice++
 	}
-	if rec.Outcome().Created() == "no" && c.created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !c.saidNoTooSoon() {
+	if rec.Outcome().Created() == "no" && c.created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !o.saidNoTooSoon(c) {
 		o.find(True, no, []int{last.line}, "%s, but the API created it", rec.Word)
 	}
 	if rec.By != "" && rec.Outcome() == order.OutcomeRejected && c.created > 0 && !o.settings.Outside && !c.postedLate() {
@@ -84,11 +84,13 @@ func (o *Oracle) misnamed(c *course, body string) bool {
 	return told
 }
 
-// saidNoTooSoon reports whether a person said that no order exists, and a worker whose claim
-// had ended, which it could not know, sent an attempt that she cannot know of. Later
-// deliveries relied on her word.
-func (c *course) saidNoTooSoon() bool {
-	return c.postedLate() && slices.ContainsFunc(c.records, func(r observed) bool { return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected })
+// saidNoTooSoon reports whether a person, or lookups, said that no order exists, and a worker whose claim
+// had ended, which it could not know, sent an attempt that they cannot know of. Later
+// deliveries relied on that word.
+func (o *Oracle) saidNoTooSoon(c *course) bool {
+	return c.postedLate() && slices.ContainsFunc(c.records, func(r observed) bool {
+		return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected || o.settings.Lookups && r.rec.Proven && !r.rec.Unsure
+	})
 }
 
 // postedLate reports whether a worker whose claim had ended sent an attempt. No person can

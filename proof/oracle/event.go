@@ -219,6 +219,8 @@ type Settings struct {
 	Policy order.Policy `json:"on_unsure"`
 	// Clocks says that the clocks of the broker's servers may be wrong.
 	Clocks bool `json:"clocks,omitempty"`
+	// Lookups says that the API is asked about orders in doubt.
+	Lookups bool `json:"lookups,omitempty"`
 	// AckWait is how long a claim lasts at the broker.
 	AckWait time.Duration `json:"ack_wait_ns"`
 	// Replicated says that the streams have replicas. Workers then look at the record

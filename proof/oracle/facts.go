@@ -231,7 +231,7 @@ func (o *Oracle) checkBody(c *course, e *Event, prev *order.Record) {
 	}
 	switch {
 	case rec.Outcome() != order.OutcomeAccepted || prev.Outcome() == order.OutcomeAccepted || c.created == 0 || c.bodies[rec.BodyHash]:
-	case c.saidNoTooSoon(), c.lostBodies[rec.BodyHash], o.killed && rec.BodyHash != "", posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has
+	case o.saidNoTooSoon(c), c.lostBodies[rec.BodyHash], o.killed && rec.BodyHash != "", posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has
 		o.Counts.OtherBodies++
 	default:
 		o.find(True, c.orderNo, nil, "%s is accepted, and the API has another body", rec.IntentID)

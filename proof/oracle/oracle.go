@@ -258,6 +258,7 @@ func (o *Oracle) Observe(e Event) {
 			c.bodies = make(map[string]bool)
 		}
 		c.bodies[e.Body] = true
+		o.checkAbsent(c, &e)
 	case Foreign:
 		o.course(e.OrderNo).foreign = true
 	case Frozen:

@@ -66,6 +66,20 @@ func (o *Oracle) arrived(e *Event) {
 	c.stamps[e.Stamp] = e.Line
 }
 
+// checkAbsent checks that an order which is created was not proven absent after its request was sent.
+func (o *Oracle) checkAbsent(c *course, e *Event) {
+	a := o.attempts[e.Attempt]
+	if a == nil {
+		return
+	}
+	for i := range c.records {
+		if r := &c.records[i]; r.rec.Proven && !r.rec.Unsure && r.at > a.sent {
+			o.find(True, c.orderNo, []int{a.line, r.line}, "created by an attempt of %s, after it was proven at %s that no attempt had or would", a.sent, r.at)
+			return
+		}
+	}
+}
+
 // checkOwner checks that the broker has not delivered the message to another worker.
 func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 	if !own.ended {

@@ -141,6 +141,9 @@ func (o *Oracle) checkEvidence(c *course, rec *order.Record) {
 			o.find(True, c.orderNo, nil, "accepted, but nothing was created")
 		}
 	case order.OutcomeRejected, order.OutcomeExhausted:
+		if rec.Proven && o.settings.Lookups {
+			return // a lookup said so
+		}
 		for _, a := range c.posts {
 			if a.intent == rec.IntentID {
 				return

@@ -40,16 +40,22 @@ type api struct {
 	// finals is when an answer proved that nothing exists: what was signed
 	// before is refused from then on, which is what the operator's rule claims.
 	finals map[string]time.Duration
+	// since is when the API got an order of ours or of others. absent is for the mutation Across.
+	since, absent map[string]time.Duration
 }
 
 func newAPI(w *world) *api {
-	return &api{w: w, created: make(map[string]int), foreign: make(map[string]bool), underway: make(map[string]int), finals: make(map[string]time.Duration)}
+	return &api{w: w, created: make(map[string]int), foreign: make(map[string]bool), underway: make(map[string]int), finals: make(map[string]time.Duration), since: make(map[string]time.Duration), absent: make(map[string]time.Duration)}
 }
 
 func (a *api) exists(no string) bool { return a.created[no] > 0 || a.foreign[no] }
 
-// handle handles a request when it arrives. signed is when it was signed.
-func (a *api) handle(no, body string, fault apiFault, signed time.Duration) reply {
+// handle handles a request when it arrives. signed is when its worker last looked at its claim, and sent when it
+// was stamped and sent.
+func (a *api) handle(no, body string, fault apiFault, attempt int, signed, sent time.Duration) reply {
+	if l := a.w.cfg.Lookup; l != nil && a.w.e.at-sent > l.Window {
+		return reply{verdict: order.Denied, status: 401}
+	}
 	if at, there := a.finals[no]; there && signed <= at {
 		return reply{verdict: order.Rejected, status: 422}
 	}
@@ -69,14 +75,14 @@ func (a *api) handle(no, body string, fault apiFault, signed time.Duration) repl
 		a.finals[no] = a.w.e.at
 		return reply{verdict: order.Rejected, final: true, status: 422}
 	}
-	r := a.create(no, body)
+	r := a.create(no, body, attempt)
 	if fault == apiCreatesAndFails {
 		return reply{verdict: order.Unsure, status: 500}
 	}
 	return r
 }
 
-func (a *api) create(no, body string) reply {
+func (a *api) create(no, body string, attempt int) reply {
 	if a.exists(no) {
 		switch a.w.cfg.Duplicates {
 		case Refuses:
@@ -85,8 +91,11 @@ func (a *api) create(no, body string) reply {
 			return reply{verdict: order.Accepted, status: 200}
 		}
 	}
+	if !a.exists(no) {
+		a.since[no] = a.w.e.at
+	}
 	a.created[no]++
-	a.w.witness.tell(oracle.Event{Kind: oracle.Created, OrderNo: no, Body: body})
+	a.w.witness.tell(oracle.Event{Kind: oracle.Created, OrderNo: no, Body: body, Attempt: attempt})
 	if t := a.w.e.trace; t != nil {
 		t.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
 	}
@@ -126,10 +135,10 @@ func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Durat
 	n := e.newWait()
 	p.wait = n
 	p.ctx = ctx
-	there, back := a.w.latency(), a.w.latency()
+	there, back, sent := a.w.latency(), a.w.latency(), e.at
 	switch fault {
 	case apiIsSlow:
-		there = e.between(timeout/2, 3*timeout)
+		there = a.late(timeout)
 	case apiDropsRequest:
 		there = -1
 	}
@@ -137,7 +146,7 @@ func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Durat
 		a.underway[at.orderNo]++
 		e.after(there, func() {
 			a.underway[at.orderNo]--
-			r := a.handle(at.orderNo, at.body, fault, at.signed)
+			r := a.handle(at.orderNo, at.body, fault, at.number, at.signed, sent)
 			if fault == apiDropsAnswer {
 				return
 			}

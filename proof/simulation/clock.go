@@ -54,7 +54,7 @@ var year1885 = time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
 // stored takes the monotonic readings from the times of a record, as JSON does.
 func stored(r *order.Record) {
-	for _, t := range [...]*time.Time{&r.FirstAttemptAt, &r.LastAttemptAt, &r.EnqueuedAt, &r.SettledAt, &r.NotBefore} {
+	for _, t := range [...]*time.Time{&r.FirstAttemptAt, &r.LastAttemptAt, &r.EnqueuedAt, &r.SettledAt, &r.NotBefore, &r.AbsentAt} {
 		*t = t.Round(0)
 	}
 }

@@ -28,6 +28,7 @@
 //	store.go        a process's access to the broker (settle.Store)
 //	consumer.go, trim.go, waiting.go  the workers' consumer, the log, the waiting room
 //	brokerclock.go  the clocks of the broker's servers
+//	lookup.go              how the API is asked about orders in doubt
 //	stamps.go, misread.go  timestamps that jump, answers that a wrong rule misreads
 //	witness.go      what the oracle is told
 //	mutation.go     one rule dropped, to prove that the oracle notices

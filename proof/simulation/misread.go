@@ -64,6 +64,8 @@ func (v *submission) kept() order.End {
 	case h.Settleable() && mine: // refused
 		h.Unsure = false
 		return order.EndNone
+	case v.lookup() != nil:
+		return order.EndNone
 	default:
 		v.report.Verdict, v.report.Reason = order.Unsure, "parked"
 		return order.EndAnswer

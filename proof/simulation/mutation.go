@@ -105,9 +105,15 @@ const (
 	Body
 	// Sweep: a sweep takes letters at once that no record names yet (a part of R4).
 	Sweep
+	// Absent: one absent answer is believed at once (a part of R3).
+	Absent
+	// Quarantine: an absence is believed while a request may be on its way (a part of R3).
+	Quarantine
+	// Across: an absence that was said before an attempt counts (a part of R3).
+	Across
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a record names a letter that is not stored",
@@ -137,7 +143,10 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"nobody asks for a delivery whose time a broker's clock put into the future",
 	"a worker waits as long as its clock says for a time that another clock wrote",
 	"a person may permit another body than the one in doubt",
-	"a sweep takes letters at once that no record names yet"}
+	"a sweep takes letters at once that no record names yet",
+	"one absent answer is believed at once",
+	"an absence is believed while a request may still be on its way",
+	"an absence that was said before an attempt counts after it"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -152,7 +161,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Hidden, Time, Trust, Overdue, Delays, Sweep)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Hidden, Time, Trust, Overdue, Delays, Sweep, Absent, Quarantine, Across)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -174,6 +183,9 @@ func ParseMutation(name string) (Mutation, error) {
 func (m Mutation) hasConsumerChanges() bool {
 	return m == None || m == Arrival || m == Look || m == Stamps || m == Notes
 }
+
+// aboutLookups reports whether a mutation is about lookups. The others are known to be noticed without them.
+func (m Mutation) aboutLookups() bool { return m == Absent || m == Quarantine || m == Across }
 
 func (w *world) drops(m Mutation) bool { return w.mutation == m }
 

@@ -51,6 +51,7 @@ type plan struct {
 	BrokerClocks                         int // how often the clock of one of the broker's servers is set
 	FreezeBeforePost, FreezeAfterPost    float64
 	Misread                              float64 // share of acceptances that a wrong rule calls refusals
+	Lookup                               *lookup // nil = nobody asks the API about orders in doubt
 }
 
 // drawPlan draws the settings of a schedule and applies its edits.
@@ -103,6 +104,11 @@ func drawPlan(e *engine) plan {
 	if e.schedule.Corrections {
 		p.focusOnCorrections(e)
 	}
+	e.in(streamOf(ofTrouble, troubleLookup, 0xff, 0), func() {
+		if e.chance(0.35) {
+			p.drawLookup(e)
+		}
+	})
 	for _, d := range e.schedule.Edits {
 		if d.Op == editPlan {
 			_ = p.set(d.Field, d.Value) // ParseSchedule has tried it

@@ -57,16 +57,20 @@ func (v *submission) attempt() order.End {
 	if v.ctx.Err() != nil {
 		return v.interrupted()
 	}
+	l := v.lookup()
+	if v.report.History.Unsure && (l != nil || !v.expired()) {
+		if end := v.kept(); end != order.EndNone {
+			return end
+		}
+		if l != nil && v.report.History.Unsure {
+			return v.lookUp(l)
+		}
+	}
 	if v.expired() {
 		return order.EndDeadline
 	}
 	if v.cancelled() {
 		return order.EndCancelled
-	}
-	if v.report.History.Unsure {
-		if end := v.kept(); end != order.EndNone {
-			return end
-		}
 	}
 	if end := v.gate(); end != order.EndNone {
 		return end
@@ -169,6 +173,7 @@ func (v *submission) counted() order.History {
 		h.FirstAttemptAt = v.wall()
 	}
 	now := v.wall()
+	h.AbsentAt = time.Time{}
 	h.LastAttemptAt, h.LastTimestamp = now, v.nextTimestamp(h.LastTimestamp, v.stampingClock())
 	return h
 }
@@ -261,6 +266,8 @@ func (v *submission) retryOrReturn(r reply) order.End {
 	cfg, h := &v.w.cfg, v.report.History
 	throttle := r.status == 429
 	switch {
+	case r.verdict == order.Unsure && v.ctx.Err() == nil && v.lookup() != nil:
+		return v.lookAgain(cfg.Lookup.First)
 	case r.verdict == order.Unsure && cfg.Policy == order.Park:
 		if v.ctx.Err() != nil {
 			return v.interrupted()

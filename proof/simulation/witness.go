@@ -36,7 +36,7 @@ func newWitness(w *world, keep func(oracle.Event)) *witness {
 	v.oracle.OnFinding = func(f oracle.Finding) {
 		w.e.trace.say(w.e, "oracle", "BROKEN", f.OrderNo, "%s: %s", f.Invariant, f.Detail)
 	}
-	v.tell(oracle.Event{Kind: oracle.Begin, Settings: &oracle.Settings{Start: epoch, Policy: w.cfg.Policy, AckWait: w.cfg.AckWait, Replicated: w.broker.followers != nil, Clocks: w.cfg.BrokerClocks > 0}})
+	v.tell(oracle.Event{Kind: oracle.Begin, Settings: &oracle.Settings{Start: epoch, Policy: w.cfg.Policy, AckWait: w.cfg.AckWait, Replicated: w.broker.followers != nil, Clocks: w.cfg.BrokerClocks > 0, Lookups: w.cfg.Lookup != nil}})
 	return v
 }
 

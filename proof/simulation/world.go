@@ -99,6 +99,11 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if m != None && m != Time && m != Overdue && m != Delays {
 		w.cfg.BrokerClocks = 0 // likewise
 	}
+	if m.aboutLookups() {
+		w.e.in(streamOf(ofTrouble, troubleLookup, 0xff, 1), func() { w.cfg.drawLookup(w.e) })
+	} else if m != None {
+		w.cfg.Lookup = nil
+	}
 	w.broker, w.api = newBroker(w), newAPI(w)
 	if w.cfg.Replicas > 1 {
 		w.broker.followers = &followers{}

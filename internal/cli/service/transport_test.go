@@ -63,6 +63,18 @@ func (s sender) Get(ctx context.Context, key string) http1.Exchange {
 	return s.send(ctx, req)
 }
 
+// Look implements submit.Sender.
+func (s sender) Look(ctx context.Context, key, orderNo, path string) http1.Exchange {
+	req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("X-Api-Key", key)
+	x := s.send(ctx, req)
+	x.Answer.Examine(orderNo)
+	return x
+}
+
 func (s sender) send(ctx context.Context, req *http.Request) (x http1.Exchange) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

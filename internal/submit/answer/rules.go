@@ -70,6 +70,7 @@ type ruleText struct {
 type rule struct {
 	ruleText
 	verdict order.Verdict
+	found   order.Found // of a lookup rule, in place of verdict
 	wait    time.Duration
 	number  int    // 1-based
 	line    int    // of "when" in the file
@@ -97,6 +98,7 @@ func (e *RulesError) Error() string {
 // no rules.
 type Rules struct {
 	list  []rule
+	look  *Lookup               // nil = the API is not asked
 	file  *livefile.File        // nil = none to read again
 	name  string                // of the file
 	newer atomic.Pointer[Rules] // what Reload read since
@@ -122,7 +124,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	if len(data) > maxRulesFile {
 		return nil, &RulesError{file, 0, fmt.Sprintf("the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)}
 	}
-	nodes, err := ruleNodes(file, data)
+	nodes, lookup, err := ruleNodes(file, data)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +133,11 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	}
 	r := &Rules{}
 	var errs []error
+	if lookup != nil {
+		if r.look, err = parseLookup(file, lookup); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for i, node := range nodes {
 		one := rule{number: i + 1, line: nodeLine(node)}
 		if err := one.read(file, node); err != nil {
@@ -154,26 +161,38 @@ func (r *Rules) AllowsOtherOrderNo() bool {
 	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
 }
 
-// ruleNodes returns the entries of the top-level list `rules:`.
-func ruleNodes(file string, data []byte) ([]yamlast.Node, error) {
+// Lookup returns how the API is asked about orders in doubt; nil = it is not.
+func (r *Rules) Lookup() *Lookup {
+	if r = r.now(); r == nil {
+		return nil
+	}
+	return r.look
+}
+
+// ruleNodes returns the entries of the top-level list `rules:`, and the section `lookup:`, nil if there is none.
+func ruleNodes(file string, data []byte) (rules []yamlast.Node, lookup yamlast.Node, err error) {
 	doc, err := textfile.Document(data)
 	if err != nil {
-		return nil, yamlError(file, 0, err)
+		return nil, nil, yamlError(file, 0, err)
 	}
 	if doc == nil {
-		return nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
+		return nil, nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
 	}
 	var top struct {
-		Rules yamlast.Node `yaml:"rules"`
+		Rules  yamlast.Node `yaml:"rules"`
+		Lookup yamlast.Node `yaml:"lookup"`
 	}
 	if err := textfile.UnmarshalNode(doc, &top); err != nil {
-		return nil, yamlError(file, nodeLine(doc), err)
+		return nil, nil, yamlError(file, nodeLine(doc), err)
 	}
 	list, ok := top.Rules.(*yamlast.SequenceNode)
-	if !ok || len(list.Values) == 0 {
-		return nil, &RulesError{file, nodeLine(doc), "holds no rules: write `rules:` and a list below it"}
+	if (!ok || len(list.Values) == 0) && (top.Rules != nil || top.Lookup == nil) {
+		return nil, nil, &RulesError{file, nodeLine(doc), "holds no rules: write `rules:` and a list below it"}
 	}
-	return list.Values, nil
+	if ok {
+		rules = list.Values
+	}
+	return rules, top.Lookup, nil
 }
 
 func nodeLine(n yamlast.Node) int {

@@ -96,6 +96,12 @@ func New(cfg Config, log zerolog.Logger, hooks Hooks) *Gate {
 	return g
 }
 
+// RateLimit returns the limit of this process in requests per second; 0 = there is none.
+func (g *Gate) RateLimit() float64 {
+	perSecond, _ := g.pace.limit()
+	return perSecond
+}
+
 // SetLimit sets the rate limit in requests per second. 0 means no limit.
 func (g *Gate) SetLimit(perSecond float64) {
 	g.mu.Lock()

@@ -18,6 +18,7 @@ import (
 type Config struct {
 	Orders  *url.URL // where orders are posted to
 	Account *url.URL // of the account
+	Base    *url.URL // the API's address, below which orders are looked up
 	CAFile  string   // PEM file of authorities to trust for the API, besides the system's; "" = none
 
 	ConnectTimeout time.Duration // name resolution and TCP connect of one request
@@ -78,6 +79,15 @@ func (c *Client) Post(ctx context.Context, o Order) Exchange {
 // Get asks for the account. The request has the key, but no signature and no body.
 func (c *Client) Get(ctx context.Context, key string) Exchange {
 	return c.do(ctx, &request{account: true, Order: Order{Key: key}})
+}
+
+// Look asks for an order by a path below the API's address. The request has the key, but no signature and no body.
+func (c *Client) Look(ctx context.Context, key, orderNo, path string) Exchange {
+	to, err := url.Parse(c.cfg.Base.String() + path)
+	if err != nil {
+		return Exchange{Err: err, Sent: time.Now(), Ended: time.Now()}
+	}
+	return c.do(ctx, &request{look: c.dialer.head(http.MethodGet, to, userAgent), Order: Order{No: orderNo, Key: key}})
 }
 
 // do sends one request on an idle connection, or on a new one if none is usable.
@@ -208,10 +218,11 @@ type Order struct {
 	Traceparent string // the W3C trace header; "" = none
 }
 
-// request is a request for the API: an order, or GET of the account with a key alone.
+// request is a request for the API: an order, or GET of the account or of an order with a key alone.
 type request struct {
 	Order
 	account bool
+	look    []byte // the first lines of a GET of the order; nil = it is none
 }
 
 // heads holds the constant first lines of both kinds of request.
@@ -249,8 +260,10 @@ func (h *heads) append(b []byte, r *request) ([]byte, error) {
 	line := func(name, value string) {
 		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 	}
-	if r.account {
-		b = append(b, h.account...)
+	if r.account || r.look != nil {
+		if b = append(b, r.look...); r.account {
+			b = append(b, h.account...)
+		}
 		line("X-Api-Key", r.Key)
 		return append(b, "\r\n"...), nil
 	}

@@ -50,6 +50,7 @@ var compareTimes = map[string]string{
 	"settle/replay.go late":              "`Order-Not-Before`, `Order-Deadline`",
 	"settle/sweep.go Sweep":              "the time of a sweep",
 	"settle/intent.go WaitingTime":       "`Order-Not-Before`, `Order-Deadline`",
+	"settle/lookup.go known":             "`absent_for`",
 	"settle/waits.go left":               "an open note, `not_before`",
 	"settle/worker.go graceLeft":         "a claim",
 }

@@ -1,0 +1,186 @@
+package answer
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	yamlast "github.com/goccy/go-yaml/ast"
+
+	"orderpost/internal/order"
+	"orderpost/internal/platform/duration"
+	"orderpost/internal/platform/textfile"
+)
+
+// Lookup says how the API is asked whether it has an order in doubt.
+type Lookup struct {
+	// First is how long after an attempt the API is asked at the earliest.
+	First time.Duration
+	// AbsentFor is how far two absent answers are apart at least, so that the order counts as absent.
+	AbsentFor time.Duration
+	// Window is how far a timestamp may be from the API's clock, either way.
+	Window time.Duration
+	// Repost says that an absent order is posted again, also under park.
+	Repost bool
+
+	path string // below the API's address
+	line int
+	file string
+	list []rule
+}
+
+// lookupText is the section `lookup` of a rules file as written.
+type lookupText struct {
+	Request   string         `yaml:"request"`
+	First     string         `yaml:"first"`
+	AbsentFor string         `yaml:"absent_for"`
+	Window    string         `yaml:"timestamp_window"`
+	Repost    bool           `yaml:"repost"`
+	Rules     []yamlast.Node `yaml:"rules"`
+}
+
+// lookupNumber stands for the order's number in the path.
+const lookupNumber = "{order_no}"
+
+// firstLookup is the default of `first`.
+const firstLookup = 5 * time.Second
+
+// parseLookup checks and compiles the section `lookup`.
+func parseLookup(file string, node yamlast.Node) (*Lookup, error) {
+	l := &Lookup{file: file, line: nodeLine(node), First: firstLookup}
+	fail := func(field, format string, args ...any) error {
+		return &RulesError{file, fieldLine(node, field), "lookup: " + fmt.Sprintf(format, args...)}
+	}
+	var text lookupText
+	if err := textfile.UnmarshalNode(node, &text); err != nil {
+		return nil, yamlError(file, l.line, err)
+	}
+	var errs []error
+	method, path, _ := strings.Cut(strings.TrimSpace(text.Request), " ")
+	switch l.path = strings.TrimSpace(path); {
+	case method != "GET" || !strings.HasPrefix(l.path, "/"):
+		errs = append(errs, fail("request", "`request` must be GET and a path below the API's address, as in GET /v1/order/%s, and is %q", lookupNumber, text.Request))
+	case strings.Count(l.path, lookupNumber) != 1 || strings.ContainsAny(l.path, " #"):
+		errs = append(errs, fail("request", "the path %q must hold %s once, and neither a space nor #", l.path, lookupNumber))
+	}
+	times := []struct {
+		name, text string
+		to         *time.Duration
+	}{{"first", text.First, &l.First}, {"absent_for", text.AbsentFor, &l.AbsentFor}, {"timestamp_window", text.Window, &l.Window}}
+	for _, t := range times {
+		if t.text == "" {
+			continue
+		}
+		d, err := duration.Parse(t.text)
+		switch {
+		case err != nil:
+			errs = append(errs, fail(t.name, "`%s`: %v", t.name, err))
+		case d <= 0:
+			errs = append(errs, fail(t.name, "`%s` must be longer than 0", t.name))
+		default:
+			*t.to = d
+		}
+	}
+	if len(text.Rules) == 0 {
+		errs = append(errs, fail("rules", "holds no rules: write `rules:` and a list below it, each with `when` and a verdict, %s", foundList()))
+	}
+	for i, n := range text.Rules {
+		one := rule{number: i + 1, line: nodeLine(n)}
+		if err := one.readLookup(file, n); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if by := one.coveredBy(l.list); by != "" {
+			errs = append(errs, &RulesError{file, one.line, fmt.Sprintf("lookup rule %d can never be reached: %s", one.number, by)})
+		}
+		l.list = append(l.list, one)
+	}
+	for _, one := range l.list {
+		if one.found == order.FoundAbsent && (l.AbsentFor == 0 || l.Window == 0) {
+			errs = append(errs, fail("absent_for", "a rule says absent: write `absent_for` and `timestamp_window`, how far a timestamp may be from the API's clock, too"))
+			break
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// readLookup fills a rule of the section `lookup`.
+func (r *rule) readLookup(file string, node yamlast.Node) error {
+	if err := textfile.UnmarshalNode(node, &r.ruleText); err != nil {
+		return yamlError(file, r.line, err)
+	}
+	r.line = fieldLine(node, "when")
+	fail := func(field, format string, args ...any) error {
+		return &RulesError{file, fieldLine(node, field), fmt.Sprintf("lookup rule %d: ", r.number) + fmt.Sprintf(format, args...)}
+	}
+	if strings.TrimSpace(r.When) == "" {
+		return fail("when", "`when` is missing: the expression that the answer must fulfil")
+	}
+	if err := r.found.UnmarshalText([]byte(r.Verdict)); err != nil || r.found == order.FoundNothing {
+		return fail("verdict", "unknown verdict %q: expected one of %s", r.Verdict, foundList())
+	}
+	if r.Wait != "" || r.Final || r.Throttle || r.TimeError || r.OtherOrderNo {
+		return fail("when", "a lookup rule has name, when, verdict and reason alone")
+	}
+	return r.compile(file)
+}
+
+func foundList() string { return strings.Join(order.FoundWords(), ", ") }
+
+// CheckTimes returns why an absence would be believed too early: a request that is still on its way
+// may create the order until the API refuses its timestamp, which may be ahead of the API's clock.
+func (l *Lookup) CheckTimes(requestTimeout time.Duration) error {
+	if l == nil || l.AbsentFor == 0 {
+		return nil
+	}
+	if least := 2*l.Window + requestTimeout; l.AbsentFor <= least {
+		return &RulesError{l.file, l.line, fmt.Sprintf("lookup: absent_for is %s, and must be longer than %s, which is twice timestamp_window (%s) and ORDERPOST_REQUEST_TIMEOUT (%s): until then a request that is still on its way may create the order",
+			l.AbsentFor, least, l.Window, requestTimeout)}
+	}
+	return nil
+}
+
+// Path returns the path below the API's address that asks for an order. It is false for an order_no
+// that no path can name.
+func (l *Lookup) Path(orderNo string) (string, bool) {
+	if orderNo == "" || orderNo == "." || orderNo == ".." {
+		return "", false
+	}
+	return strings.Replace(l.path, lookupNumber, url.PathEscape(orderNo), 1), true
+}
+
+// Judge returns what an answer to a lookup says, and the reason for records. An answer that was cut short,
+// that may be another request's, or that names another order says nothing.
+func (l *Lookup) Judge(a *Answer) (order.Found, string) {
+	a.Examine("")
+	if a.Status == 0 || a.Stray || !a.Complete || a.AboutAnother(true) {
+		return order.FoundNothing, ""
+	}
+	env, began := a.env(1), time.Now()
+	for i := range l.list {
+		one := &l.list[i]
+		if !one.mayMatch(a.Status) {
+			continue
+		}
+		if one.json && a.unreadable() {
+			return order.FoundNothing, ""
+		}
+		holds, err := one.holds(env)
+		if err != nil || time.Since(began) > ruleTime {
+			return order.FoundNothing, ""
+		}
+		if holds {
+			reason := one.Reason
+			if reason == "" {
+				reason = fmt.Sprintf("lookup rule %d: %s", one.number, one.found)
+			}
+			return one.found, reason
+		}
+	}
+	return order.FoundNothing, ""
+}
