@@ -43,10 +43,10 @@ func (l *looks) begin(perSecond float64, now time.Time) bool {
 func (l *looks) end() { <-l.slots }
 
 // lookup returns how the API is asked about this order; nil = it is not: nobody said how, no path can
-// name the order, or a person allowed an attempt.
+// name the order, or a person allowed an attempt, which is still to come.
 func (t *submission) lookup() *answer.Lookup {
 	l := t.judge.Rules.Lookup()
-	if l == nil || t.Allowed || spentAge(&t.cfg, t.report.History, time.Now()) {
+	if l == nil || t.Allowed && t.budget.attempts == 0 || spentAge(&t.cfg, t.report.History, time.Now()) {
 		return nil
 	}
 	if _, ok := l.Path(t.Order.OrderNo()); !ok {

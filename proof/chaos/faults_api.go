@@ -51,7 +51,7 @@ func apiFaults() []fault {
 			func(s, _ *sandbox.Settings) { s.Down = sandbox.Up }),
 		change("clock-jump", "the API's clock is beyond its window, ahead or behind",
 			func(s *sandbox.Settings, draw *rand.Rand) {
-				s.Skew = []time.Duration{-1, 1}[draw.IntN(2)] * (sandbox.DefaultWindow + time.Minute)
+				s.Skew = []time.Duration{-1, 1}[draw.IntN(2)] * (s.Window + time.Minute)
 			},
 			func(s, _ *sandbox.Settings) { s.Skew = 0 }),
 		{name: "revoke-key", what: "the API does not know the key any more, and later again", weight: 1,

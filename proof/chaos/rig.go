@@ -183,6 +183,11 @@ func (r *rig) startAPI() (err error) {
 	if err != nil {
 		return err
 	}
+	if r.o.lookup {
+		if err := os.WriteFile(r.rulesFile(), []byte(lookupRules), 0o600); err != nil {
+			return err
+		}
+	}
 	if r.o.usual {
 		if err := os.WriteFile(r.rulesFile(), []byte(noRules), 0o600); err != nil {
 			return err
@@ -219,8 +224,27 @@ func (r *rig) manners() sandbox.Settings {
 		s.Faults = sandbox.Faults{Unavailable: 0.01, UnavailableAfter: 0.01, DropBefore: 0.01, DropAfter: 0.01,
 			Slow: 0.005, SlowDelay: 300 * time.Millisecond, Refuse: 0.02}
 	}
+	if r.o.lookup {
+		s.Window, s.LookupLag, s.Faults.Late, s.Faults.LateDelay = lookupWindow, 500*time.Millisecond, 0.02, lookupWindow-2*time.Second
+	}
 	return s
 }
+
+// lookupWindow is how far a timestamp may be from the API's clock in a run with lookups.
+const lookupWindow = 10 * time.Second
+
+// lookupRules are those of a run with lookups. An absent order is posted again under park, too.
+const lookupRules = `lookup:
+  request: GET /v1/order/{order_no}
+  first: 1s
+  absent_for: 22s
+  timestamp_window: 10s
+  repost: true
+  rules:
+    - {when: status == 200 && body.data.order_no == order_no && body.data.status == "created", verdict: exists}
+    - {when: status == 200 && body.data.order_no == order_no && body.data.status == "declined", verdict: rejected}
+    - {when: status == 404 && body.code == 300404, verdict: absent}
+`
 
 func (r *rig) startBrokers() (err error) {
 	n := map[string]int{embeddedBroker: 1, externalBroker: 1, clusterBroker: 3}[r.o.broker]
@@ -328,6 +352,9 @@ func (r *rig) workerEnv(name, ops string) []string {
 	}
 	env = append(env, "ORDERPOST_ACK_WAIT="+ackWait.String(),
 		"ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_RETRY_DELAY_MAX=2s", "ORDERPOST_HOLD_RETRY=1s", "ORDERPOST_DRAIN_TIMEOUT=5s")
+	if r.o.lookup {
+		env = append(env, "ORDERPOST_RULES="+r.rulesFile())
+	}
 	if r.history != nil {
 		env = append(env, "ORDERPOST_LOG_LEVEL=debug")
 	}

@@ -53,6 +53,7 @@ type options struct {
 	broker    string
 	servers   []string // paths of nats-servers, which each node runs in turn; none = built from this module's version
 	policy    string
+	lookup    bool
 	faults    []string
 	without   []string
 	seed      uint64
@@ -109,6 +110,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringVar(&o.broker, "broker", embeddedBroker, "embedded (in the first worker), external (a nats-server), or cluster (three of them)")
 	f.StringSliceVar(&o.servers, "nats-server", nil, "path of the nats-server of external and cluster (default: built from the version in go.mod); of several, each start of a node runs the next one: upgrades and ways back")
 	f.StringVar(&o.policy, "on-unsure", resubmitPolicy, "the workers' ORDERPOST_ON_UNSURE: resubmit or park")
+	f.BoolVar(&o.lookup, "lookup", false, "workers ask the API about orders in doubt, and requests may be held up on their way: then nothing may end as unknown")
 	f.IntVar(&o.workers, "workers", 3, "worker processes")
 	f.StringSliceVar(&o.faults, "faults", nil, "only these faults (default: all that the broker allows)")
 	f.StringSliceVar(&o.without, "without", nil, "all faults but these")
@@ -129,7 +131,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up so long after the faults are over")
 	f.StringVar(&o.history, "history", "", "write what happened to this file, one event a line, and judge it by the invariants of the simulation (again: chaos judge FILE)")
-	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp, trim-ahead")
+	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp, trim-ahead; with --lookup, which the ledger must show: absent-at-once, short-quarantine")
 	root.AddCommand(newJudge(stdout), newNight(stdout, stderr), newSoak(o.command, stdout, stderr))
 	root.AddCommand(powercut.NewCommand(o.command, stdout, stderr))
 	return cli.Execute(ctx, root, args, stdin, stdout, stderr)
@@ -182,8 +184,8 @@ func (o *options) validate() error {
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
-	if o.plant != "" && (o.history == "" || o.plant == leakPlant || plants[o.plant] == nil) {
-		bad("--plant: ack-first, blind, old-timestamp or trim-ahead, with --history")
+	if o.plant != "" && !(o.lookup && lookupPlants[o.plant]) && (o.history == "" || o.plant == leakPlant || lookupPlants[o.plant] || plants[o.plant] == nil) {
+		bad("--plant: ack-first, blind, old-timestamp or trim-ahead, with --history; absent-at-once or short-quarantine, with --lookup")
 	}
 	var err error
 	var parts []string
@@ -264,6 +266,13 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		told = stderr
 	}
 	err := o.found(told)
+	if lookupPlants[o.plant] {
+		if s.Doubled == 0 {
+			return errors.Join(failure, fmt.Errorf("the fault %s was planted, and nothing was doubled", o.plant))
+		}
+		_, err = fmt.Fprintf(told, "\nthe planted fault %s was found: %d doubled\n", o.plant, s.Doubled)
+		return err
+	}
 	if o.plant != "" {
 		return errors.Join(failure, err) // the run may rightly have lost orders
 	}
@@ -283,6 +292,9 @@ func (r *rig) carryOut(ctx context.Context) (*summary, error) {
 func (s *summary) verdict() error {
 	if s.Lost+s.Doubled+s.Unexplained+s.Untold > 0 {
 		return fmt.Errorf("lost %d, doubled %d, unexplained %d, not told as they ended %d", s.Lost, s.Doubled, s.Unexplained, s.Untold)
+	}
+	if s.Unknown > 0 {
+		return fmt.Errorf("%d orders ended as unknown, although the API was asked", s.Unknown)
 	}
 	if a := s.Approvals; a != nil && a.Wrong > 0 {
 		return fmt.Errorf("%d contradictions to what two people decided", a.Wrong)

@@ -35,6 +35,8 @@ type summary struct {
 	// Lost counts those without an outcome, accepted ones that do not exist, and orders of which a
 	// correction has no outcome.
 	Lost int `json:"lost"`
+	// Unknown counts valid orders that ended as unknown although the API was asked about them.
+	Unknown int `json:"unknown"`
 	// Doubled counts orders that were created more than once.
 	Doubled int `json:"doubled"`
 	// Unexplained counts results of intents that nobody published, and results with an
@@ -62,6 +64,7 @@ type summary struct {
 
 	mu      sync.Mutex
 	windows []*window
+	lookups bool // the API was asked about orders in doubt
 }
 
 // faultTally is one line of the table of faults.
@@ -95,7 +98,7 @@ type window struct {
 }
 
 func (r *rig) newSummary() *summary {
-	s := &summary{Command: r.o.command, Broker: r.o.broker, Policy: r.o.policy, Scenario: r.o.scenario, Seed: r.o.seed, Workers: r.o.workers}
+	s := &summary{Command: r.o.command, Broker: r.o.broker, Policy: r.o.policy, Scenario: r.o.scenario, Seed: r.o.seed, Workers: r.o.workers, lookups: r.o.lookup}
 	for _, f := range r.o.chosen {
 		s.Faults = append(s.Faults, &faultTally{Fault: f.name})
 	}
@@ -185,6 +188,9 @@ func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*o
 			s.lose(c, r, "%s: confirmed at %s, and has no outcome", no, c.At.UTC().Format(time.RFC3339Nano))
 		case r.Outcome() == order.OutcomeAccepted && created[no] == 0:
 			s.lose(c, r, "%s: accepted, and does not exist", no)
+		case s.lookups && r.Outcome() == order.OutcomeUnknown && r.By == "" && c.Must == order.OutcomeNone:
+			s.Unknown++
+			s.Problem("%s: ended as unknown (%s)", no, r.DoubtReason)
 		case c.Corrections > 0 && r.Settled <= c.Corrections:
 			s.lose(c, nil, "%s: %d submissions were confirmed, and %d have an outcome (%s, intent %s)", no, 1+c.Corrections, r.Settled, r.Word, r.IntentID)
 		case c.Must != order.OutcomeNone && r.Outcome() != c.Must && !inDoubtUnsent(r):

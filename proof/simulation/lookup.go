@@ -51,7 +51,7 @@ func (a *api) look(no string) order.Found {
 
 // lookup returns how the API is asked about this order; nil = it is not.
 func (v *submission) lookup() *lookup {
-	if v.Allowed {
+	if v.Allowed && v.attempts == 0 {
 		return nil
 	}
 	return v.w.cfg.Lookup

@@ -47,6 +47,10 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Delays:    {"15", oracle.Settled},
 	Body:      {"corrections:217", oracle.True},
 	Time:      {"12", oracle.AckLast},
+
+	Absent:     {"411", oracle.True},
+	Quarantine: {"2052", oracle.True},
+	Across:     {"39053", oracle.True},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
