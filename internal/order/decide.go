@@ -243,8 +243,11 @@ func (p *Policy) UnmarshalText(text []byte) error {
 	return &EnumError{Kind: "policy", Seen: string(text), Known: policyNames[:]}
 }
 
-// Recalled is the answer to an attempt whose refusal was called back: a rule may have
-// taken an acceptance for a refusal. The answer is kept until the rules can judge it
+// Unexplained is Recalled.Rule of an answer that no rule explained.
+const Unexplained = -1
+
+// Recalled is the answer to an attempt whose refusal was called back, because a rule may have
+// taken an acceptance for a refusal, or that no rule explained. It is kept until the rules can judge it
 // again (R3).
 type Recalled struct {
 	// At is the attempt's start, Attempt its number.
@@ -259,7 +262,7 @@ type Recalled struct {
 	Part   bool   `json:"part,omitempty"`
 	// Said is what the answer itself says (Record.Said).
 	Said string `json:"said,omitempty"`
-	// Rule is the number of the rule that called it a refusal; 0 = built in.
+	// Rule is the number of the rule that called it a refusal; 0 = built in, Unexplained = none did.
 	Rule int `json:"rule,omitempty"`
 	// Reason is the reason of that refusal.
 	Reason string `json:"reason,omitempty"`
@@ -272,6 +275,8 @@ type Recalled struct {
 // WhatSaid says what called the answer a refusal, and what that leaves.
 func (r *Recalled) WhatSaid() string {
 	switch {
+	case r.Rule == Unexplained:
+		return "no rule explains it (" + r.Reason + "); the rules of the next attempt judge it first"
 	case r.Rule == 0:
 		return "its status says that nothing was created"
 	case r.Only:
@@ -284,11 +289,11 @@ func (r *Recalled) WhatSaid() string {
 // sameKind reports whether two answers were refused by rules of one reason, for the same thing. A
 // rule's number changes with the file.
 func (r *Recalled) sameKind(other *Recalled) bool {
-	return r.Rule > 0 == (other.Rule > 0) && r.Reason == other.Reason && r.Status == other.Status && r.Said == other.Said && r.BodyHash == other.BodyHash
+	return r.Rule != 0 == (other.Rule != 0) && r.Reason == other.Reason && r.Status == other.Status && r.Said == other.Said && r.BodyHash == other.BodyHash
 }
 
-// Recall notes that the last attempt's refusal was called back. before is the history
-// before that attempt was judged. If a rule gave the refusal, the order is in doubt. Of
+// Recall notes that the last attempt's refusal was called back, or its answer not explained. before is the history
+// before that attempt was judged. Unless its status gave the refusal, the order is in doubt. Of
 // several such answers of one kind, the first one is kept. If they are of several kinds,
 // no later judgement of one of them ends the doubt.
 func (h *History) Recall(before History, r Recalled) {
@@ -300,10 +305,12 @@ func (h *History) Recall(before History, r Recalled) {
 		}
 		return
 	case !before.Unsure:
-		r.Only, h.DoubtReason = true, "a refusal was called back: "+r.Reason
+		if r.Only, h.DoubtReason = true, r.Reason; r.Rule > 0 {
+			h.DoubtReason = "a refusal was called back: " + r.Reason
+		}
 	case had.Only && had.sameKind(&r):
 		r = *had
-	case had.Rule > 0:
+	case had.Rule != 0:
 		r = *had
 		r.Only = false
 	}
@@ -326,7 +333,7 @@ func (h *History) Settleable() bool { return h.Unsure && h.Recalled.Only }
 // joinDoubt merges the doubt of two histories of one order_no.
 func joinDoubt(a, b History) (unsure bool, reason string, kept Recalled) {
 	kept = b.Recalled
-	if kept.Rule == 0 && a.Recalled.Rule > 0 || kept.At.IsZero() {
+	if kept.Rule == 0 && a.Recalled.Rule != 0 || kept.At.IsZero() {
 		kept = a.Recalled
 	}
 	fits := func(x *History) bool { return !x.Unsure || x.Recalled.Only && x.Recalled.sameKind(&kept) }

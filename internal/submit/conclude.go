@@ -97,6 +97,8 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 		r.Error = "" // people read both
 	}
 	switch {
+	case j.Verdict == order.Unsure && j.Hold != "" && j.Rule == 0:
+		t.keep(&x.Answer, order.Unexplained, j.Reason)
 	case j.Verdict.LeavesDoubt():
 		h.Doubt(j.Reason)
 	case j.Verdict == order.Accepted, j.Final:
@@ -241,6 +243,8 @@ func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) ord
 	switch {
 	case j.Verdict == order.Denied: // onDenied found that the pair works
 		return order.EndNone
+	case j.Verdict == order.Unsure && t.parks() && t.unexplained():
+		return t.interruptedOr(ctx, order.EndHandBack)
 	case j.Verdict == order.Unsure && ctx.Err() == nil && t.lookup() != nil:
 		return t.lookAgain(t.lookup().First)
 	case j.Verdict == order.Unsure && t.cfg.OnUnsure == order.Park:

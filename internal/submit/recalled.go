@@ -15,15 +15,27 @@ import (
 // recall calls the refusal of the last attempt back and keeps its answer. If a rule gave
 // the refusal, the order is in doubt from now on (R3).
 func (t *submission) recall(x *http1.Exchange, j *answer.Judgement) {
-	r, a := t.report, &x.Answer
+	r := t.report
 	r.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
 	r.Final = false // a rule that may be wrong proves nothing
 	r.Trail[len(r.Trail)-1].CalledBack = true
+	t.keep(&x.Answer, j.Rule, j.Reason)
+}
+
+// keep keeps the answer to the last attempt, so that other rules may judge it.
+func (t *submission) keep(a *answer.Answer, rule int, reason string) {
+	r := t.report
 	r.History.Recall(t.before, order.Recalled{
 		At: r.History.LastAttemptAt, Attempt: r.History.Attempts, Status: a.Status, MediaType: a.Excerpt([]byte(a.Header.Get("Content-Type")), 64),
 		Answer: r.Response, Part: !a.Complete || r.Response != string(a.Body), Said: r.Said,
-		Rule: j.Rule, Reason: j.Reason, BodyHash: t.Order.BodyHash(),
+		Rule: rule, Reason: reason, BodyHash: t.Order.BodyHash(),
 	})
+}
+
+// unexplained reports whether all doubt is about answers that no rule explained.
+func (t *submission) unexplained() bool {
+	h := &t.report.History
+	return h.Settleable() && h.Recalled.Rule == order.Unexplained
 }
 
 // refusedStill reports whether the present rules call an answer a refusal.
@@ -45,9 +57,10 @@ func (t *submission) judgeRecalled() (answer.Judgement, bool) {
 }
 
 // decideByRecalled decides by the answer of an attempt that was called back, before another attempt
-// is made. If the present rules call it accepted, it settles the order.
+// is made. If the present rules call it accepted, it settles the order. So it is if nobody had explained
+// it, and they call it a refusal; if they say that it had no effect, the order is posted.
 //
-// Under park, the order waits while the run of refusals holds the pool. Then the refusals
+// Under park, the order waits while the run of refusals, or such answers, hold the pool. Then the refusals
 // are believed and the rules call this one a refusal, too, or the order is parked.
 func (t *submission) decideByRecalled(ctx context.Context) order.End {
 	h := &t.report.History
@@ -57,11 +70,17 @@ func (t *submission) decideByRecalled(ctx context.Context) order.End {
 		j, judged := t.judgeRecalled()
 		switch {
 		case judged && j.Verdict == order.Accepted:
-			t.acceptByRecalled(&j)
+			t.decideBy(&j)
 			return order.EndAnswer
+		case judged && t.unexplained() && j.Verdict == order.Rejected:
+			t.decideBy(&j)
+			return order.EndAnswer
+		case judged && t.unexplained() && j.Verdict == order.Retry:
+			h.Unsure = false
+			return order.EndNone
 		case !t.parks() || !h.Unsure:
 			return order.EndNone
-		case h.Settleable() && t.gate.Stands(gate.BlockRefusals):
+		case h.Settleable() && t.gate.Stands(gate.BlockRefusals), t.unexplained() && t.gate.Stands(gate.BlockAnswer):
 		case h.Settleable() && judged && j.Verdict == order.Rejected && t.refusals.believes():
 			h.Unsure = false
 			return order.EndNone
@@ -93,13 +112,13 @@ func (t *submission) decideByRecalled(ctx context.Context) order.End {
 // parks reports whether an order in doubt is not posted again.
 func (t *submission) parks() bool { return t.cfg.OnUnsure == order.Park && !t.Allowed }
 
-// acceptByRecalled makes the kept answer the report's.
-func (t *submission) acceptByRecalled(j *answer.Judgement) {
+// decideBy makes the kept answer, which the present rules explain, the report's.
+func (t *submission) decideBy(j *answer.Judgement) {
 	r, k := t.report, &t.report.History.Recalled
-	r.Verdict, r.Status, r.Response, r.Said, r.Reason = order.Accepted, k.Status, k.Answer, k.Said, answer.Bounded(t.clean(j.Reason), 200)
-	r.Error = fmt.Sprintf("the answer of %s, judged again: rule %d of that time called it a refusal", k.At.UTC().Format(time.RFC3339), k.Rule)
-	r.History.Unsure = false
-	t.log.Info().Str("order_no", t.Order.OrderNo()).Int("status", k.Status).Str("reason", r.Reason).Msg("order accepted by an answer that was kept: the rules called it a refusal before")
+	r.Verdict, r.Status, r.Response, r.Said, r.Reason = j.Verdict, k.Status, k.Answer, k.Said, answer.Bounded(t.clean(j.Reason), 200)
+	r.Error = fmt.Sprintf("the answer of %s, judged again: %s", k.At.UTC().Format(time.RFC3339), k.WhatSaid())
+	r.Final, r.History.Unsure = j.Final, false
+	t.log.Info().Str("order_no", t.Order.OrderNo()).Int("status", k.Status).Str("reason", r.Reason).Stringer("verdict", j.Verdict).Msg("order settled by an answer that was kept")
 }
 
 // endRecalledDoubt is called for a refusal that is believed. If all doubt is about answers that
