@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/reconcile"
+	"orderpost/internal/cli/balance"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
@@ -60,7 +60,7 @@ type summary struct {
 	// Commands lists how the programs for people ended.
 	Commands        []*commandTally `json:"commands,omitempty"`
 	CommandProblems []string        `json:"command_problems,omitempty"`
-	*reconcile.Books
+	*balance.Books
 
 	mu      sync.Mutex
 	windows []*window
@@ -151,7 +151,7 @@ func (s *summary) compare(ctx context.Context, q *queue.Queue, r *rig) (err erro
 		t.InFlight += w.InFlight
 	}
 	settled := make(map[string]*order.Record, len(confirmed))
-	s.Books, err = reconcile.Balance(ctx, q, api, reconcile.AnyNumber, func(r *order.Record) { settled[r.OrderNo] = r })
+	s.Books, err = balance.Balance(ctx, q, api, balance.AnyNumber, func(r *order.Record) { settled[r.OrderNo] = r })
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/reconcile"
+	"orderpost/internal/cli/balance"
 	"orderpost/internal/cli/worker"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -113,7 +113,7 @@ func (t *trace) balance(ctx context.Context, s *state, q *queue.Queue, a *api, b
 		return err
 	}
 	records := make(map[string]*order.Record)
-	balanced, err := reconcile.Balance(ctx, q, a.sandbox, reconcile.AnyNumber, func(r *order.Record) { records[r.OrderNo] = r })
+	balanced, err := balance.Balance(ctx, q, a.sandbox, balance.AnyNumber, func(r *order.Record) { records[r.OrderNo] = r })
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/reconcile"
+	"orderpost/internal/cli/balance"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/order"
@@ -101,7 +101,7 @@ type summary struct {
 	// ExampleNo is one of the dead letters.
 	ExampleNo string `json:"dead_letter_example,omitempty"`
 	Example   string `json:"dead_letter_reason,omitempty"`
-	*reconcile.Books
+	*balance.Books
 
 	command string // how the demo was started
 }
@@ -116,7 +116,7 @@ func (st *stage) balance(ctx context.Context, imported *importer.Summary, took t
 	}
 	var latencies []float64
 	var err error
-	s.Books, err = reconcile.Balance(ctx, st.queue, st.api, imported.Rows, func(r *order.Record) {
+	s.Books, err = balance.Balance(ctx, st.queue, st.api, imported.Rows, func(r *order.Record) {
 		latencies = append(latencies, float64(r.SettledAt.Sub(r.EnqueuedAt).Microseconds())/1000)
 	})
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/cli/reconcile"
+	"orderpost/internal/cli/balance"
 )
 
 // TestHints: what the demo tells to type can be typed.
 func TestHints(t *testing.T) {
 	said := func(s summary) string {
 		var b strings.Builder
-		s.Books = &reconcile.Books{Balanced: true}
+		s.Books = &balance.Books{Balanced: true}
 		s.printVerdict(&b)
 		require.NotContains(t, b.String(), "./cmd/worker")
 		require.NotContains(t, b.String(), "./cmd/enqueue")

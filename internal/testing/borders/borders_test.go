@@ -112,7 +112,7 @@ var onlyIn = map[string][]string{
 var neverLinked = map[string][]string{
 	"cmd/worker":     {"internal/sandbox", "internal/files/importer"},
 	"cmd/enqueue":    {"internal/sandbox"},
-	"cmd/orderpost":  {"internal/sandbox", "internal/cli/sandbox", "internal/cli/demo", "internal/cli/reconcile"}, // it is what the image ships
+	"cmd/orderpost":  {"internal/sandbox", "internal/cli/sandbox", "internal/cli/demo", "internal/cli/balance"}, // it is what the image ships
 	"cmd/deadletter": {"internal/sandbox", "internal/files/importer", "internal/ops/tracing"},
 	"cmd/sandbox":    {"internal/submit", "internal/ops/tracing"},
 }

@@ -1,6 +1,6 @@
-// Package reconcile compares what orderpost recorded with what the sandbox created. The
+// Package balance compares what orderpost recorded with what the sandbox created. The
 // demo and the chaos run end with it.
-package reconcile
+package balance
 
 import (
 	"context"
