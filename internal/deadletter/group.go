@@ -40,20 +40,23 @@ func (g Group) filter(page []*settle.Letter) []*settle.Letter {
 	return slices.DeleteFunc(page, func(l *settle.Letter) bool { return !g.Selects(l) })
 }
 
+// chosenAtOnce is how many letters that were chosen one by one are read together.
+const chosenAtOnce = 256
+
 // walkChosen visits the letters that were chosen one by one.
 func (g Group) walkChosen(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int) error) error {
-	for _, seq := range slices.Sorted(slices.Values(g.Seqs)) {
-		var page []*settle.Letter
-		if seq <= g.Last {
-			l, err := LetterAt(ctx, q, seq)
-			if err != nil {
-				return err
-			}
-			if l != nil {
-				page = append(page, l)
-			}
+	seqs := slices.DeleteFunc(slices.Sorted(slices.Values(g.Seqs)), func(seq uint64) bool { return seq > g.Last })
+	for some := range slices.Chunk(seqs, chosenAtOnce) {
+		stored, err := q.Letters().Get(ctx, some)
+		if err != nil {
+			return err
 		}
-		if err := visit(g.filter(page), 1); err != nil {
+		_, page, err := joined(ctx, q, stored)
+		if err != nil {
+			return err
+		}
+		page = slices.DeleteFunc(page, func(l *settle.Letter) bool { return l == nil })
+		if err := visit(g.filter(page), len(some)); err != nil {
 			return err
 		}
 	}

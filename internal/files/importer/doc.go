@@ -24,6 +24,7 @@
 //	conflict.go     an order that exists under a row's number, and results without their mapping
 //	lane.go         where orders wait for their turn, their time, or room in a full queue
 //	wait.go         waits for the outcomes, and counts an import's orders by outcome
+//	list.go         a list of order numbers that somebody else made
 //	results.go      each row with its outcome; the rows that could not be enqueued, the orders that were accepted
 //	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook, no cell of which it would run
 //

@@ -168,6 +168,7 @@ func TestJSON(t *testing.T) {
 		{"deadletter show REFUSED-1", cli.ExitDone, "order"},
 		{"sign order.json --signature 00", cli.ExitDone, "signature"},
 		{"audit", cli.ExitDone, "audit"},
+		{"reconcile more.csv --as-of 0s --margin 0s", cli.ExitPartial, "reconcile"},
 		{"deadletter list", cli.ExitDone, "dead-letter"},
 		{"deadletter replay --all --dry-run", cli.ExitPartial, "replay"},
 		{"deadletter replay --order-no REFUSED-1", cli.ExitDone, "replay"},
