@@ -9,11 +9,11 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 	"orderpost/internal/status"
 )
 
@@ -48,26 +48,20 @@ var classes = []struct {
 	{Recent, "they do not have it, and it is too close to the ends of the list's time to tell", true},
 }
 
-// entry is a line of the list, or what a record says. Times are in Unix milliseconds.
+// entry is a line of the list, or what a record says.
 type entry struct {
 	OrderNo                              string
 	Line                                 int // 0 = it is a record
 	Outcome                              order.Outcome
 	Word, Reason, Batch, WriteID         string
-	FirstAttempt, LastAttempt, SettledAt int64
+	FirstAttempt, LastAttempt, SettledAt time.Time
 	Letter                               uint64
 	HadBefore                            bool // the record itself says that the API had the number before
 }
 
 func recordEntry(r *order.Record) *entry {
-	ms := func(t time.Time) int64 {
-		if t.IsZero() {
-			return 0
-		}
-		return t.UnixMilli()
-	}
 	return &entry{OrderNo: r.OrderNo, Outcome: r.Outcome(), Word: r.Word, Reason: r.Reason, Batch: r.Batch, WriteID: r.WriteID, Letter: r.Letter,
-		FirstAttempt: ms(r.FirstAttemptAt), LastAttempt: ms(r.LastAttemptAt), SettledAt: ms(r.SettledAt), HadBefore: r.Verdict == order.Duplicate}
+		FirstAttempt: r.FirstAttemptAt, LastAttempt: r.LastAttemptAt, SettledAt: r.SettledAt, HadBefore: r.Verdict == order.Duplicate}
 }
 
 // found is one order_no in both.
@@ -87,12 +81,13 @@ type scope struct {
 
 // lacks says what it means that the list lacks an order; "" = nothing.
 func (s *scope) lacks(r *entry) Class {
-	first, last := time.UnixMilli(cmp.Or(r.FirstAttempt, r.SettledAt)), time.UnixMilli(cmp.Or(r.LastAttempt, r.SettledAt))
-	class := Missing
+	first, last, class := cmp.Or(r.FirstAttempt, r.SettledAt), cmp.Or(r.LastAttempt, r.SettledAt), Missing
 	switch r.Outcome {
 	case order.OutcomeAccepted:
 	case order.OutcomeUnknown:
-		class, last = UnknownAbsent, time.UnixMilli(max(r.LastAttempt, r.SettledAt))
+		if class = UnknownAbsent; r.SettledAt.After(last) {
+			last = r.SettledAt
+		}
 	default:
 		return ""
 	}
@@ -137,14 +132,13 @@ type spread struct {
 	encode  [parts]*gob.Encoder
 }
 
-func newSpread(dir string) (*spread, error) {
-	s := &spread{seed: maphash.MakeSeed()}
+func newSpread(dir string) (s *spread, err error) {
+	s = &spread{seed: maphash.MakeSeed()}
 	for i := range s.files {
-		f, err := os.CreateTemp(dir, "part-*")
-		if err != nil {
+		if s.files[i], err = os.CreateTemp(dir, "part-*"); err != nil {
 			return s, err
 		}
-		s.files[i], s.buffers[i] = f, bufio.NewWriterSize(f, 32<<10)
+		s.buffers[i] = bufio.NewWriterSize(s.files[i], 32<<10)
 		s.encode[i] = gob.NewEncoder(s.buffers[i])
 	}
 	return s, nil
@@ -152,34 +146,12 @@ func newSpread(dir string) (*spread, error) {
 
 func (s *spread) close() {
 	for _, f := range s.files {
-		if f != nil {
-			_ = f.Close() // its folder is removed
-		}
+		_ = f.Close() // nil where there was no room; the folder is removed
 	}
 }
 
 func (s *spread) add(e *entry) error {
 	return s.encode[maphash.String(s.seed, e.OrderNo)%parts].Encode(e)
-}
-
-// addRecords adds the record of every order. unreadable counts those that this program does not understand.
-func (s *spread) addRecords(ctx context.Context, q *queue.Queue) (unreadable int, err error) {
-	return unreadable, q.Results().Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
-		for _, m := range page {
-			e, err := queue.DecodeRecord(m)
-			if errors.Is(err, settle.ErrUnreadable) {
-				unreadable++
-				continue
-			}
-			if err == nil {
-				err = s.add(recordEntry(e.Record))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // each passes the orders to visit, file by file.
@@ -223,22 +195,23 @@ func (s *spread) each(ctx context.Context, visit func([]*found) error) error {
 const checkAtOnce = 256
 
 // recheck looks again at orders that the books did not have: they may be on their way, or were settled since.
-func recheck(ctx context.Context, q *queue.Queue, never []*found) (here map[string]bool, err error) {
-	here = make(map[string]bool)
-	for len(never) > 0 {
-		n := min(len(never), checkAtOnce)
-		numbers := make([]string, n)
-		for i, f := range never[:n] {
+func recheck(ctx context.Context, q *queue.Queue, never []*found, note func(*found, Class)) error {
+	for some := range slices.Chunk(never, checkAtOnce) {
+		numbers := make([]string, len(some))
+		for i, f := range some {
 			numbers[i] = f.no
 		}
 		now, err := status.OrderStatuses(ctx, q, numbers)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for i := range now {
-			here[numbers[i]] = now[i].Pending != nil || now[i].Record != nil || now[i].Unreadable != nil
+		for i, f := range some {
+			if n := &now[i]; n.Pending != nil || n.Record != nil || n.Unreadable != nil {
+				note(f, Unsettled)
+			} else {
+				note(f, Never)
+			}
 		}
-		never = never[n:]
 	}
-	return here, nil
+	return nil
 }

@@ -154,7 +154,8 @@ func (c *command) run(cmd *cobra.Command, name string) error {
 	if d.lastLetter, err = deadletter.LastLetter(ctx, q); err != nil {
 		return err
 	}
-	if r.Unreadable, err = sides.addRecords(ctx, q); err == nil {
+	_, err = queue.RecordsSince(ctx, q, 0, func(rec *order.Record) error { return sides.add(recordEntry(rec)) }) // audit names unreadable ones
+	if err == nil {
 		r.Forgotten, err = q.Retention.Forgotten(ctx)
 	}
 	if err == nil {
@@ -222,7 +223,6 @@ type report struct {
 	Complete      bool      `json:"complete"`
 	Lines         int       `json:"lines"`
 	BadLines      int       `json:"bad_lines"`
-	Unreadable    int       `json:"unreadable_results"`
 	// Forgotten counts the intents whose results are not kept any more.
 	Forgotten uint64         `json:"forgotten"`
 	Agreed    int            `json:"agreed"`
@@ -241,7 +241,7 @@ type example struct {
 
 // differences counts what the list and the books do not agree on, without what --apply has settled.
 func (r *report) differences() int {
-	n := r.BadLines + r.Unreadable - r.Applied[string(deadletter.Resolved)]
+	n := r.BadLines - r.Applied[string(deadletter.Resolved)]
 	for _, cl := range classes {
 		if !cl.apart {
 			n += r.Orders[cl.Class]
@@ -251,7 +251,7 @@ func (r *report) differences() int {
 }
 
 // compare fills the report, the results file and the decisions.
-func (c *command) compare(ctx context.Context, sides *spread, r *report, d *decisions) (err error) {
+func (c *command) compare(ctx context.Context, sides *spread, r *report, d *decisions) error {
 	out := csv.NewWriter(io.Discard)
 	if c.results != "" {
 		f, err := os.Create(c.results)
@@ -266,9 +266,9 @@ func (c *command) compare(ctx context.Context, sides *spread, r *report, d *deci
 		e := example{OrderNo: f.no, Class: class, Line: f.line}
 		row := []string{importer.EscapeFormula(f.no), string(class), strconv.Itoa(f.line), "", "", "", ""}
 		if rec := f.record; rec != nil {
-			e.Outcome, row[3], row[4], row[5] = rec.Word, rec.Word, importer.EscapeFormula(rec.Reason), rec.Batch
-			if rec.LastAttempt > 0 {
-				row[6] = time.UnixMilli(rec.LastAttempt).UTC().Format(time.RFC3339)
+			e.Outcome, row[3], row[4], row[5] = rec.Word, rec.Word, importer.EscapeFormula(rec.Reason), importer.EscapeFormula(rec.Batch)
+			if !rec.LastAttempt.IsZero() {
+				row[6] = rec.LastAttempt.UTC().Format(time.RFC3339)
 			}
 		}
 		_ = out.Write(row)
@@ -276,7 +276,7 @@ func (c *command) compare(ctx context.Context, sides *spread, r *report, d *deci
 			r.Examples = append(r.Examples, e)
 		}
 	}
-	err = sides.each(ctx, func(all []*found) error {
+	return sides.each(ctx, func(all []*found) error {
 		var never []*found
 		for _, f := range all {
 			class, agrees := c.scope.class(f)
@@ -293,24 +293,16 @@ func (c *command) compare(ctx context.Context, sides *spread, r *report, d *deci
 				never = append(never, f)
 				continue
 			case UnknownExists:
-				d.add(order.OutcomeAccepted, f.record)
+				d.add(1, f.record)
 			case UnknownAbsent:
-				d.add(order.OutcomeRejected, f.record)
+				d.add(0, f.record)
 			}
 			note(f, class)
 		}
-		here, err := recheck(ctx, c.q, never)
-		for _, f := range never {
-			if here[f.no] {
-				note(f, Unsettled)
-			} else {
-				note(f, Never)
-			}
-		}
+		err := recheck(ctx, c.q, never, note)
 		out.Flush()
 		return cmp.Or(err, out.Error())
 	})
-	return err
 }
 
 func (c *command) print(r *report) {
@@ -330,9 +322,6 @@ func (c *command) print(r *report) {
 				}
 			}
 		}
-	}
-	if r.Unreadable > 0 {
-		say("%9d results cannot be read by this version", r.Unreadable)
 	}
 	if r.BadLines > 0 {
 		say("%9d lines have no order number that can be compared", r.BadLines)
