@@ -169,6 +169,9 @@ func Settings(cfg any) []Setting {
 // them.
 const SandboxPrefix = EnvPrefix + "SANDBOX_"
 
+// CertifyPrefix is the prefix of the settings of certify. No other program reads them.
+const CertifyPrefix = EnvPrefix + "CERTIFY_"
+
 // ConsolePrefix is the prefix of the console's settings. Programs without a console
 // do not read them.
 const ConsolePrefix = EnvPrefix + "CONSOLE_"
@@ -196,7 +199,7 @@ func (u Unknown) String() string {
 
 // UnknownSettings lists the variables of the environment, by name, that have the
 // prefix of the settings and are not among the known ones. It skips the sandbox's
-// variables, because the sandbox itself refuses unknown ones, those of the console and of
+// variables, because the sandbox itself refuses unknown ones, those of certify, those of the console and of
 // the HTTP door unless some of them are known, and the variables that Kubernetes sets for a service whose
 // name begins with orderpost.
 func UnknownSettings(environ map[string]string, known []Setting) []Unknown {
@@ -213,7 +216,7 @@ func UnknownSettings(environ map[string]string, known []Setting) []Unknown {
 		if strings.HasPrefix(name, ConsolePrefix) && !console || strings.HasPrefix(name, GatewayPrefix) && !gateway {
 			continue
 		}
-		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, SandboxPrefix) || names[name] || serviceLink(name, environ) {
+		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, SandboxPrefix) || strings.HasPrefix(name, CertifyPrefix) || names[name] || serviceLink(name, environ) {
 			continue
 		}
 		out = append(out, Unknown{Name: name, Nearest: nearest(name, names)})

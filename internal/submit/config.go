@@ -101,12 +101,23 @@ func (c Config) http(base *url.URL, rules *answer.Rules) http1.Config {
 // CheckFiles returns what is wrong with the file of authorities, or with the proxy of the environment.
 // Validate has looked at everything else.
 func (c Config) CheckFiles() error {
-	base, err := c.baseURL()
-	if err != nil {
+	if c.validateURL() != nil {
 		return nil // Validate has reported it
 	}
-	_, err = http1.New(c.http(base, nil))
+	_, err := c.Client()
 	return err
+}
+
+// Client returns a client for the API of these settings. It sends nothing. The caller must call Close.
+func (c Config) Client() (*http1.Client, error) {
+	base, err := c.baseURL()
+	if err != nil {
+		return nil, err
+	}
+	if c.Tuning == (Tuning{}) {
+		c.Tuning = DefaultTuning()
+	}
+	return http1.New(c.http(base, nil))
 }
 
 // gate returns the gate's part of the settings.

@@ -16,6 +16,7 @@ import (
 
 	"orderpost/docs"
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/certify"
 	"orderpost/internal/cli/console" // room: console
 	"orderpost/internal/cli/deadletter"
 	"orderpost/internal/cli/enqueue"
@@ -105,7 +106,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		gateway.NewCommand(environ, stderr),        // room: gateway
 		notify.NewCommand(environ, stdout, stderr), // room: notify
 	)
-	group("tools", "The program itself, and shells:", newSchemaCommand(environ, stderr), newVersionCommand())
+	group("tools", "Before the first order, the program itself, and shells:", certify.NewCommand(environ, stdin, stdout, stderr), newSchemaCommand(environ, stderr), newVersionCommand())
 	root.SetCompletionCommandGroupID("tools")
 	root.SetHelpCommand(newHelpCommand())
 	root.SetHelpCommandGroupID("tools")

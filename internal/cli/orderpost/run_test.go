@@ -73,7 +73,7 @@ func TestCommandsAsTheyWereStarted(t *testing.T) {
 func TestCompletionOfFiles(t *testing.T) {
 	files := map[string]bool{"orderpost enqueue": true, "orderpost enqueue --mapping": true, "orderpost enqueue --results": true,
 		"orderpost enqueue results --output": true, "orderpost enqueue results --file": true, "orderpost enqueue sign": true, "orderpost sign": true,
-		"orderpost worker check --answer": true, "orderpost watch": true, "orderpost reconcile": true, "orderpost reconcile --results": true, "orderpost schema --from": true, "orderpost schema --mapping": true}
+		"orderpost worker check --answer": true, "orderpost watch": true, "orderpost certify --order": true, "orderpost certify --rules": true, "orderpost certify --settings": true, "orderpost reconcile": true, "orderpost reconcile --results": true, "orderpost schema --from": true, "orderpost schema --mapping": true}
 	offered := func(args ...string) bool {
 		_, out, _ := said(t, Run, append([]string{cobra.ShellCompRequestCmd}, args...)...)
 		lines := strings.Split(strings.TrimSpace(out), "\n")

@@ -10,6 +10,7 @@
 //	send       conn.go       one write; then the wait for the answer
 //	read       read.go       the answer's headers and body, up to answer.MaxBody bytes
 //	put, take  conn.go       idle connections
+//	Abandon    abandon.go    one request whose answer nobody reads, to learn what the API does with it
 //	checkIdle  conn.go       did the server close it, or send something unasked? (peek_unix.go, peek_other.go, handshake.go)
 //
 // # Was anything sent?
