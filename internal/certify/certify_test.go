@@ -1,6 +1,7 @@
 package certify_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,6 +32,11 @@ const (
 
 func learn(t *testing.T, url string, change func(*certify.Config)) (*certify.Findings, error) {
 	t.Helper()
+	return learnIn(t.Context(), t, url, change)
+}
+
+func learnIn(ctx context.Context, t *testing.T, url string, change func(*certify.Config)) (*certify.Findings, error) {
+	t.Helper()
 	signer, err := sign.New(secret)
 	require.NoError(t, err)
 	cfg := certify.Config{Pair: submit.KeyPair{Key: key, Signer: signer}, Order: []byte(sample), OrderNo: "CERT-{n}"}
@@ -40,7 +46,7 @@ func learn(t *testing.T, url string, change func(*certify.Config)) (*certify.Fin
 	if change != nil {
 		change(&cfg)
 	}
-	f, err := certify.Learn(t.Context(), cfg)
+	f, err := certify.Learn(ctx, cfg)
 	if f != nil {
 		t.Log(f.Report() + f.RulesFile() + f.Settings("rules.yaml"))
 	}
@@ -161,6 +167,29 @@ func TestRefusedSample(t *testing.T) {
 	require.Empty(t, f.RulesFile())
 	require.Len(t, f.Orders, 1)
 	require.Equal(t, "ORDERPOST_ON_UNSURE=park", f.Policy())
+}
+
+// TestCutShort: what was sent is named, and nothing is concluded.
+func TestCutShort(t *testing.T) {
+	s, url := api(t, nil)
+	sent := 0
+	f, err := learn(t, url, func(c *certify.Config) {
+		c.Tell = func(string) {
+			if sent++; sent == 5 {
+				_ = s.Close()
+			}
+		}
+	})
+	require.NoError(t, err, "an API that goes away is an answer, too")
+	require.False(t, f.Usable())
+	require.Equal(t, "ORDERPOST_ON_UNSURE=park", f.Policy())
+
+	_, url = api(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err = learnIn(ctx, t, url, func(c *certify.Config) { c.Tell = func(string) { cancel() } })
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, f.Orders, 1)
+	require.Empty(t, f.RulesFile())
 }
 
 // stranger is an API that nobody wrote for this program: 201 without a word of success, one code for every refusal, texts

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,8 +106,8 @@ var ErrNothingLearnt = errors.New("the first order was not created, so nothing e
 // Learn sends the requests and returns what they showed. It must be a test API: orders are created.
 func Learn(ctx context.Context, cfg Config) (*Findings, error) {
 	l := &learner{Config: cfg, idle: make(map[time.Duration]bool)}
-	if err := json.Unmarshal(cfg.Order, &l.fields); err != nil {
-		return nil, fmt.Errorf("the order is no JSON object: %w", err)
+	if err := json.Unmarshal(cfg.Order, &l.fields); err != nil || l.fields == nil {
+		return nil, fmt.Errorf("the order is no JSON object: %w", cmp.Or(err, errors.New("it is null")))
 	}
 	var err error
 	if l.client, err = cfg.API.Client(); err != nil {
@@ -121,7 +122,7 @@ func Learn(ctx context.Context, cfg Config) (*Findings, error) {
 	found := make(chan map[time.Duration]bool, 1)
 	idle.Go(func() { found <- l.leaveIdle(ctx) })
 	if err := l.ask(ctx); err != nil {
-		return l.conclude(), err
+		return &Findings{Orders: l.numbers, Answers: l.all, policy: order.Park, shown: l.shown}, err
 	}
 	if len(cfg.Idle) > 0 {
 		l.tell("waiting for connections that are left unused (%s)", cfg.Idle[len(cfg.Idle)-1])
@@ -136,39 +137,82 @@ func (l *learner) tell(format string, args ...any) {
 	}
 }
 
-// ask sends everything in order. The second order comes before the repetition of the first: a time in an answer that
-// is the first one's again cannot be the present one.
-func (l *learner) ask(ctx context.Context) (err error) {
+// try is one request of ask.
+type try struct {
+	what        string
+	first, same bool // it has the number of the first order; it is the first request itself
+	changed     map[string]json.RawMessage
+	shift       time.Duration
+	edit        func(*http1.Order) // of what is sent; nil = nothing
+	to          **seen
+}
+
+// tries lists the requests. The second order comes before the repetition of the first: a time in an answer that is the
+// first one's again cannot be the present one.
+func (l *learner) tries() []try {
+	all := []try{
+		{what: "another order", to: &l.second},
+		{what: "the same request again", first: true, same: true, to: &l.replay},
+		{what: "the same order with a fresh timestamp", first: true, to: &l.repeat},
+	}
+	if timeout, err := strconv.ParseInt(string(l.fields[order.FieldTimeout]), 10, 64); err == nil {
+		other := map[string]json.RawMessage{order.FieldTimeout: strconv.AppendInt(nil, timeout+1, 10)}
+		all = append(all, try{what: "another timeout under the same number", first: true, changed: other, to: &l.otherBody})
+	}
+	all = append(all, []try{
+		{what: "a further order", to: &l.control},
+		{what: "a wrong signature", edit: func(o *http1.Order) { o.Signature = wrong(o.Signature) }, to: &l.badSignature},
+		{what: "an unknown key", edit: func(o *http1.Order) { o.Key = wrong(o.Key) }, to: &l.unknownKey},
+		{what: "an order without timeout", changed: map[string]json.RawMessage{order.FieldTimeout: nil}, to: &l.incomplete},
+	}...)
+	l.times = make([]*seen, len(offsets))
+	for i, shift := range offsets {
+		all = append(all, try{what: fmt.Sprintf("a timestamp that is %s off", shift), shift: shift, to: &l.times[i]})
+	}
+	return all
+}
+
+func (l *learner) ask(ctx context.Context) error {
 	l.account = &seen{what: "GET /v1/account", x: l.client.Get(ctx, l.Pair.Key)}
 	if l.account.x.Phase != http1.PhaseDone {
 		return fmt.Errorf("%s: %s", l.account.what, l.shown(l.account))
 	}
 	l.clockOf(l.account)
-	steps := []func() error{
-		func() error { return l.fresh(ctx, "an order that should succeed", &l.first, nil) },
-		l.mustBeCreated,
-		func() error { return l.fresh(ctx, "another order", &l.second, nil) },
-		func() error { return l.again(ctx, "the same request again", l.first, true, &l.replay) },
-		func() error { return l.again(ctx, "the same order with a fresh timestamp", l.first, false, &l.repeat) },
-		func() error { return l.changed(ctx) },
-		func() error { return l.fresh(ctx, "a further order", &l.control, nil) },
-		func() error {
-			return l.fresh(ctx, "a wrong signature", &l.badSignature, func(o *http1.Order) { o.Signature = wrong(o.Signature) })
-		},
-		func() error {
-			return l.fresh(ctx, "an unknown key", &l.unknownKey, func(o *http1.Order) { o.Key = wrong(o.Key) })
-		},
-		func() error { return l.timestamps(ctx) },
-		func() error { return l.missing(ctx) },
-		func() error { return l.cutOff(ctx) },
-		func() error { return l.burst(ctx) },
+	if err := l.try(ctx, try{what: "an order that should succeed", to: &l.first}); err != nil {
+		return err
 	}
-	for _, step := range steps {
-		if err = cmp.Or(ctx.Err(), step()); err != nil {
+	if err := l.mustBeCreated(); err != nil {
+		return err
+	}
+	for _, t := range l.tries() {
+		if err := l.try(ctx, t); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := l.cutOff(ctx); err != nil {
+		return err
+	}
+	return l.burst(ctx)
+}
+
+// try sends one request.
+func (l *learner) try(ctx context.Context, t try) (err error) {
+	s := &seen{what: t.what, shift: t.shift}
+	if t.first {
+		s.no, s.sent = l.first.no, l.first.sent
+	} else {
+		s.no = l.number()
+	}
+	if !t.same {
+		if s.sent, err = l.signed(s.no, t.changed, t.shift); err != nil {
+			return err
+		}
+	}
+	if t.edit != nil {
+		t.edit(s.sent)
+	}
+	*t.to = s
+	return l.send(ctx, s)
 }
 
 // wrong changes the first character of a text.
@@ -206,40 +250,17 @@ func (l *learner) number() string {
 	return no
 }
 
-// body returns the order with a number and with fields changed; nil removes a field.
-func (l *learner) body(no string, changed map[string]json.RawMessage) (*order.Order, error) {
-	fields := make(map[string]json.RawMessage)
-	for name, value := range l.fields {
-		fields[name] = value
-	}
-	for name, value := range changed {
-		if fields[name] = value; value == nil {
-			delete(fields, name)
-		}
-	}
+// signed returns a signed order. Of the changed fields, nil removes one.
+func (l *learner) signed(no string, changed map[string]json.RawMessage, shift time.Duration) (*http1.Order, error) {
+	fields := maps.Clone(l.fields)
+	maps.Copy(fields, changed)
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return value == nil })
 	fields[order.FieldOrderNo], _ = json.Marshal(no) // a string
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
 	}
-	return order.Canonicalize(text)
-}
-
-// post signs and sends one order. edit changes what is sent after that; nil = nothing.
-func (l *learner) post(ctx context.Context, what, no string, changed map[string]json.RawMessage, shift time.Duration, edit func(*http1.Order)) (*seen, error) {
-	sent, err := l.signed(no, changed, shift)
-	if err != nil {
-		return nil, err
-	}
-	if edit != nil {
-		edit(sent)
-	}
-	s := &seen{what: what, no: no, sent: sent, shift: shift}
-	return s, l.send(ctx, s)
-}
-
-func (l *learner) signed(no string, changed map[string]json.RawMessage, shift time.Duration) (*http1.Order, error) {
-	o, err := l.body(no, changed)
+	o, err := order.Canonicalize(text)
 	if err != nil {
 		return nil, err
 	}
@@ -280,45 +301,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (l *learner) fresh(ctx context.Context, what string, to **seen, edit func(*http1.Order)) (err error) {
-	*to, err = l.post(ctx, what, l.number(), nil, 0, edit)
-	return err
-}
-
-func (l *learner) again(ctx context.Context, what string, of *seen, same bool, to **seen) (err error) {
-	if !same {
-		*to, err = l.post(ctx, what, of.no, nil, 0, nil)
+// again sends an order with a number that was sent before.
+func (l *learner) again(ctx context.Context, what, no string, to **seen) (err error) {
+	s := &seen{what: what, no: no}
+	if s.sent, err = l.signed(no, nil, 0); err != nil {
 		return err
 	}
-	*to = &seen{what: what, no: of.no, sent: of.sent}
-	return l.send(ctx, *to)
-}
-
-// changed sends another body under the number of the first order.
-func (l *learner) changed(ctx context.Context) (err error) {
-	timeout, err := strconv.ParseInt(string(l.fields[order.FieldTimeout]), 10, 64)
-	if err != nil {
-		return nil // the report says so
-	}
-	other := map[string]json.RawMessage{order.FieldTimeout: strconv.AppendInt(nil, timeout+1, 10)}
-	l.otherBody, err = l.post(ctx, "another timeout under the same number", l.first.no, other, 0, nil)
-	return err
-}
-
-func (l *learner) timestamps(ctx context.Context) error {
-	for _, shift := range offsets {
-		s, err := l.post(ctx, fmt.Sprintf("a timestamp that is %s off", shift), l.number(), nil, shift, nil)
-		if err != nil {
-			return err
-		}
-		l.times = append(l.times, s)
-	}
-	return nil
-}
-
-func (l *learner) missing(ctx context.Context) (err error) {
-	l.incomplete, err = l.post(ctx, "an order without timeout", l.number(), map[string]json.RawMessage{order.FieldTimeout: nil}, 0, nil)
-	return err
+	*to = s
+	return l.send(ctx, s)
 }
 
 // cutOff sends an order, closes the connection, and sends the order again.
@@ -335,8 +325,7 @@ func (l *learner) cutOff(ctx context.Context) (err error) {
 	if err := sleep(ctx, max(l.Pause, 100*time.Millisecond)); err != nil {
 		return err
 	}
-	l.afterCut, err = l.post(ctx, "the order again whose connection was cut", no, nil, 0, nil)
-	return err
+	return l.again(ctx, "the order again whose connection was cut", no, &l.afterCut)
 }
 
 // burstAtOnce is how many orders of a burst are under way at once.
@@ -384,7 +373,8 @@ func (l *learner) burst(ctx context.Context) error {
 	if err := sleep(ctx, l.throttleWait); err != nil {
 		return err
 	}
-	again, err := l.post(ctx, "that order again", l.throttled.no, nil, 0, nil)
+	var again *seen
+	err := l.again(ctx, "that order again", l.throttled.no, &again)
 	l.throttleProven = err == nil && l.created(again) && l.refused(l.repeat)
 	return err
 }
