@@ -71,7 +71,7 @@ func (p *place) certify(args ...string) (code int, out, errOut string) {
 		"--pause", "0s", "--idle", "20ms", "--burst", "0"}, args...)...)
 }
 
-// TestTheFilesAloneBalanceTheBooks runs a worker with what certify wrote, and nothing else, through the demo's orders.
+// TestTheFilesAloneBalanceTheBooks runs a worker with what certify wrote, and nothing else, through 600 of the demo's orders.
 func TestTheFilesAloneBalanceTheBooks(t *testing.T) {
 	for name, manner := range map[string]map[string]string{
 		"status": {"manner": "status"}, "code": {"manner": "code"}, "errno": {"manner": "errno"}, "fields": {"manner": "fields"},
@@ -104,7 +104,7 @@ func TestTheFilesAloneBalanceTheBooks(t *testing.T) {
 	}
 }
 
-// work brings the demo's orders, balances the books, and compares them with the sandbox's ledger.
+// work brings 600 of the demo's orders, balances the books, and compares them with the sandbox's ledger.
 func (p *place) work() {
 	p.Helper()
 	before := make(map[string]bool)
@@ -120,11 +120,16 @@ func (p *place) work() {
 		stop()
 		require.Zero(p, <-ended, log.String())
 	}()
-	require.Eventually(p, func() bool {
-		cfg := queue.DefaultConfig()
-		return service.JoinEmbedded(&cfg, p.environ["ORDERPOST_DATA_DIR"]) == nil
-	}, time.Minute, 10*time.Millisecond)
-	code, out, errOut := p.run("enqueue", "../../../examples/orders.csv", "--wait", "--batch", "demo")
+	require.Eventually(p, func() bool { // it has made its streams
+		code, _, _ := p.run("fleet")
+		return code == cli.ExitDone
+	}, time.Minute, 50*time.Millisecond)
+	demo, err := os.ReadFile("../../../examples/orders.csv")
+	require.NoError(p, err)
+	rows := strings.SplitAfterN(string(demo), "\n", 602)
+	file := filepath.Join(filepath.Dir(p.rules), "orders.csv")
+	require.NoError(p, os.WriteFile(file, []byte(strings.Join(rows[:601], "")), 0o600))
+	code, out, errOut := p.run("enqueue", file, "--wait", "--batch", "demo")
 	require.Contains(p, []int{cli.ExitDone, cli.ExitPartial}, code, "%s%s%s", out, errOut, log.String())
 	code, out, errOut = p.run("audit")
 	require.Zero(p, code, "%s%s", out, errOut)
@@ -149,7 +154,7 @@ func (p *place) work() {
 		return nil
 	}))
 	p.Log(outcomes)
-	require.Greater(p, outcomes["accepted"], 1800)
+	require.Greater(p, outcomes["accepted"], 500)
 	for no, e := range p.api.Each {
 		require.True(p, before[no] || e.Created <= 1, "%s was created %d times", no, e.Created)
 	}
