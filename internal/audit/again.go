@@ -65,7 +65,7 @@ func (l *auditor) add(token string, record, intent *settle.Message) {
 			l.a.Settled += uint64(r.Settled) - l.later(r)
 			l.check(token, r)
 			for _, seq := range r.Letters() {
-				if key, unnamed := l.unnamed[seq]; unnamed && key == l.key(token) {
+				if key, unnamed := l.unnamed[seq]; unnamed && key == letterKey(token) {
 					delete(l.unnamed, seq)
 					l.count(isConflict(r, seq))
 				}

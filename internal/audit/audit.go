@@ -47,6 +47,11 @@ type AuditResult struct {
 	Moving uint64 `json:"moving"`
 	// Awaiting counts the imports that wait for an approval.
 	Awaiting int `json:"awaiting_approval,omitempty"`
+	// Read counts the results that this audit read. Taken counts those that it took from earlier audits, because
+	// the same ones are still stored. FullAt is when the last audit that read all ended.
+	Read   uint64    `json:"read"`
+	Taken  uint64    `json:"taken"`
+	FullAt time.Time `json:"full_at,omitzero"`
 	// Looks is how often the audit read the streams.
 	Looks int `json:"looks"`
 	// Offenders names what does not fit, at most 100; OffenderCount is complete.
@@ -89,11 +94,10 @@ const (
 	auditPause = 500 * time.Millisecond
 )
 
-// Audit reads the intents, results and dead letters, also while orders flow. It remembers about 8
-// bytes for each result and each pending intent, and 32 for each dead letter. Of results older than the retention it knows
+// Audit reads all intents, results and dead letters, also while orders flow. Of results older than the retention it knows
 // how many intents they settled.
 func Audit(ctx context.Context, q *queue.Queue) (*AuditResult, error) {
-	return AuditAndTell(ctx, q, nil)
+	return Run(ctx, q, Options{Full: true})
 }
 
 // AuditProgress says how far an audit is.
@@ -104,20 +108,45 @@ type AuditProgress struct {
 	Read, Of uint64
 }
 
-// AuditAndTell is Audit, and calls tell after each page (nil = nobody wants to
-// know).
-func AuditAndTell(ctx context.Context, q *queue.Queue, tell func(AuditProgress)) (*AuditResult, error) {
-	for look := 1; ; look++ {
-		l := newAuditor(q)
-		l.progress.Look, l.tell = look, tell
+// Options say how an audit reads.
+type Options struct {
+	// Full reads all results. Otherwise the audit goes on from the last one: it reads the chunks of which a result
+	// was written or removed since. That finds all but a result that was damaged in its place.
+	Full bool
+	// Tell is called after each page; nil = nobody wants to know.
+	Tell func(AuditProgress)
+
+	chunk uint64 // how many sequences a chunk has; 0 = chunkSize
+}
+
+// Run is Audit with options. It reads all results if the books do not balance otherwise. Of those that balance it
+// remembers what they add up to, for the next audit. It keeps about 8 bytes for each pending intent and for each
+// result of a chunk that changes meanwhile, and 32 for each dead letter.
+func Run(ctx context.Context, q *queue.Queue, o Options) (*AuditResult, error) {
+	if o.chunk == 0 {
+		o.chunk = chunkSize
+	}
+	read := make(map[uint64]*chunk) // by the look before
+	for look, since := 1, 1; ; look++ {
+		l := newAuditor(q, o)
+		l.chunks, l.progress.Look = read, look
 		if err := l.look(ctx); err != nil {
 			return nil, err
 		}
-		if l.a.Looks = look; l.a.Balanced() || l.a.OffenderCount > 0 || !l.moved() || look == auditLooks {
+		l.a.Looks, read = look, l.chunks
+		switch {
+		case l.a.Balanced():
+			l.remember(ctx)
 			return l.a, nil
-		}
-		if err := settle.Sleep(ctx, auditPause); err != nil {
-			return nil, err
+		case l.a.OffenderCount == 0 && l.moved() && look-since < auditLooks-1:
+			if err := settle.Sleep(ctx, auditPause); err != nil {
+				return nil, err
+			}
+		case l.a.Taken > 0: // in doubt, everything is read
+			o.Full, since = true, look+1
+			clear(read)
+		default:
+			return l.a, nil
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestTheAuditTellsLettersOfOneSequenceApart(t *testing.T) {
 	lost := deadLetter(t, q, "A-1")
 	queuetest.Remake(t, s.Server, false, "ORDERS_DEAD")
 	require.Equal(t, lost.Seq, deadLetter(t, q, "B-1").Seq)
-	l := newAuditor(q)
+	l := newAuditor(q, Options{Full: true, chunk: chunkSize})
 	require.NoError(t, l.look(t.Context()))
 	require.Len(t, l.a.Offenders, 1)
 	require.Equal(t, "A-1", l.a.Offenders[0].OrderNo)
@@ -63,7 +63,7 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	deadLetter(t, q, "A-1")
 	later := func(change func()) *AuditResult {
-		l := newAuditor(q)
+		l := newAuditor(q, Options{Full: true, chunk: chunkSize})
 		require.NoError(t, l.begin(t.Context()))
 		require.NoError(t, l.readResults(t.Context()))
 		require.NoError(t, l.readIntents(t.Context()))

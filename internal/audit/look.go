@@ -3,6 +3,9 @@ package audit
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"slices"
 
@@ -14,11 +17,12 @@ import (
 // auditor is one look at the books while they are being written.
 //
 // It takes the end of the results, and then the end of the intents. It counts the
-// intents and reads the results up to there. An order whose record does not change
-// from then on counts as it was read. The records behind that end name the orders
-// that changed: what was read of those is left out, and they are read once more,
-// one by one.
+// intents and reads the results up to there, chunk by chunk (chunks.go). A chunk of which no
+// record changes from then on counts as it was read, and so does each order of another
+// one. The records behind that end name the orders that changed: what was read of
+// those is left out, and they are read once more, one by one.
 type auditor struct {
+	Options
 	q    *queue.Queue
 	a    *AuditResult
 	seed maphash.Seed
@@ -27,7 +31,9 @@ type auditor struct {
 	birth                  int64 // of the intents stream
 	floor                  uint64
 
-	results []uint64          // see noteResult
+	life    string            // of the results stream
+	chunks  map[uint64]*chunk // what they add up to, by index
+	results []uint64          // of other chunks, see noteAlone
 	large   map[uint64]uint64 // counts of settled intents that do not fit into results
 	intents []uint64          // see noteIntent
 	odd     map[string]uint64 // intents whose subject does not follow from their token
@@ -36,27 +42,33 @@ type auditor struct {
 	forgetting bool // results were forgotten while they were read
 
 	named    []named           // the letters that records name, sorted
-	unnamed  map[uint64]uint64 // the keys of letters that no record of those that were read names, by sequence
+	unnamed  map[uint64]uint32 // the keys of letters that no record of those that were read names, by sequence
 	suspects []string          // tokens
 
 	progress AuditProgress
-	tell     func(AuditProgress) // nil = nobody wants to know
 }
 
 // named is a dead letter that a record names.
 type named struct {
-	seq, key uint64
-	by       uint64 // the sequence of the record; 0 = the letter is stored
-	conflict bool
+	Seq      uint64 `json:"s"`
+	Key      uint32 `json:"k"`
+	By       uint64 `json:"b"` // the sequence of the record; 0 = the letter is stored
+	Conflict bool   `json:"c,omitzero"`
+}
+
+// letterKey tells letters of one sequence apart, of two lives of their stream.
+func letterKey(token string) uint32 {
+	sum := sha256.Sum256([]byte(token))
+	return binary.BigEndian.Uint32(sum[:])
 }
 
 // compare sorts by sequence. Two records name one only if the stream was made again.
 func (n named) compare(o named) int {
-	return cmp.Or(cmp.Compare(n.seq, o.seq), cmp.Compare(n.key, o.key))
+	return cmp.Or(cmp.Compare(n.Seq, o.Seq), cmp.Compare(n.Key, o.Key))
 }
 
-func newAuditor(q *queue.Queue) *auditor {
-	return &auditor{q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, seed: maphash.MakeSeed(), unnamed: make(map[uint64]uint64),
+func newAuditor(q *queue.Queue, o Options) *auditor {
+	return &auditor{Options: o, q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, seed: maphash.MakeSeed(), unnamed: make(map[uint64]uint32), chunks: make(map[uint64]*chunk),
 		large: make(map[uint64]uint64), odd: make(map[string]uint64), changed: make(map[uint64]string)}
 }
 
@@ -78,7 +90,7 @@ func (l *auditor) moved() bool {
 // begin takes the end of the results before the end of the intents: every intent
 // that a record up to there has settled was stored up to here.
 func (l *auditor) begin(ctx context.Context) (err error) {
-	losses, _, err := l.q.Extents.Losses(ctx, nil)
+	losses, extents, err := l.q.Extents.Losses(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -115,15 +127,14 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	if err := l.countUnlisted(ctx); err != nil {
 		return err
 	}
-	l.progress.Of = state.Messages
-	for _, s := range []queue.Stream{l.q.Results(), l.q.Letters()} {
-		state, err := s.State(ctx)
-		if err != nil {
-			return err
-		}
-		l.progress.Of += state.Messages
+	results, err := l.q.Results().State(ctx)
+	if err != nil {
+		return err
 	}
-	return nil
+	letters, err := l.q.Letters().State(ctx)
+	l.progress.Of = state.Messages + results.Messages + letters.Messages
+	l.life = fmt.Sprint(extents.Life(l.q.Results()), results.Created.UnixNano()) // a restored stream keeps its birth
+	return err
 }
 
 // countUnlisted reports waiting intents that the broker does not list. A worker moves them
@@ -145,8 +156,8 @@ func (l *auditor) countUnlisted(ctx context.Context) error {
 // passed notes that so many more messages were read.
 func (l *auditor) passed(n int) {
 	l.progress.Read += uint64(n)
-	if l.tell != nil {
-		l.tell(l.progress)
+	if l.Tell != nil {
+		l.Tell(l.progress)
 	}
 }
 
@@ -163,7 +174,8 @@ func (l *auditor) key(token string) uint64 {
 	return maphash.String(l.seed, token) >> lowBits << lowBits
 }
 
-func (l *auditor) noteResult(token string, r *order.Record) {
+// noteAlone notes the record of an order that is not summed up in a chunk.
+func (l *auditor) noteAlone(token string, r *order.Record) {
 	n := uint64(r.Settled)
 	if n >= mostSettled {
 		l.large[l.key(token)], n = n, mostSettled
@@ -177,30 +189,6 @@ func (l *auditor) noteIntent(token string, settled bool) {
 		v |= 1
 	}
 	l.intents = append(l.intents, v)
-}
-
-// readResults checks that every record that needs a letter names one, and notes which.
-func (l *auditor) readResults(ctx context.Context) error {
-	results := l.q.Results()
-	err := results.Walk(ctx, 1, l.lastResult, func(page []*settle.Message) error {
-		defer l.passed(len(page))
-		for _, m := range page {
-			entry, err := queue.DecodeRecord(m)
-			if err != nil {
-				l.a.offend(m.Subject, "%v", err)
-				continue
-			}
-			r, token := entry.Record, results.Token(m)
-			l.noteResult(token, r)
-			l.check(token, r)
-			for _, seq := range r.Letters() {
-				l.named = append(l.named, named{seq, l.key(token), m.Seq, isConflict(r, seq)})
-			}
-		}
-		return nil
-	})
-	slices.SortFunc(l.named, named.compare)
-	return err
 }
 
 // check notes a record that needs a letter and names none.
@@ -282,14 +270,14 @@ func (l *auditor) readLetters(ctx context.Context) error {
 	err := l.q.Letters().Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
 		defer l.passed(len(page))
 		for _, m := range page {
-			key := l.key(l.q.Letters().Token(m))
-			i, found := slices.BinarySearchFunc(l.named, named{seq: m.Seq, key: key}, named.compare)
+			key := letterKey(l.q.Letters().Token(m))
+			i, found := slices.BinarySearchFunc(l.named, named{Seq: m.Seq, Key: key}, named.compare)
 			if !found {
 				l.unnamed[m.Seq] = key
 				continue
 			}
-			l.count(l.named[i].conflict)
-			l.named[i].by = 0
+			l.count(l.named[i].Conflict)
+			l.named[i].By = 0
 		}
 		return nil
 	})
@@ -298,8 +286,8 @@ func (l *auditor) readLetters(ctx context.Context) error {
 	}
 	var left []uint64
 	for _, n := range l.named {
-		if n.by != 0 {
-			left = append(left, n.by)
+		if n.By != 0 {
+			left = append(left, n.By)
 		}
 	}
 	results := l.q.Results()
@@ -325,21 +313,13 @@ func (l *auditor) count(conflict bool) {
 	}
 }
 
-// readChanges names the orders whose records were written since begin.
-func (l *auditor) readChanges(ctx context.Context) error {
-	results := l.q.Results()
-	return results.Walk(ctx, l.lastResult+1, queue.ToTheEnd, func(page []*settle.Message) error {
-		for _, m := range page {
-			token := results.Token(m)
-			l.changed[l.key(token)] = token
-		}
-		return nil
-	})
-}
-
 // sum adds up what stayed as it was read, and then what changed.
 func (l *auditor) sum(ctx context.Context) error {
 	a := l.a
+	a.Read += uint64(len(l.results))
+	for _, c := range l.chunks {
+		c.addTo(a)
+	}
 	for _, v := range l.results {
 		key := v >> lowBits << lowBits
 		if _, changed := l.changed[key]; changed {
@@ -368,12 +348,13 @@ func (l *auditor) confirmForgotten(ctx context.Context) error {
 	return err
 }
 
-func (a *AuditResult) outcome(o order.Outcome) {
-	word := o.String()
+func (a *AuditResult) outcome(o order.Outcome) { a.Outcomes[wordOf(o)]++ }
+
+func wordOf(o order.Outcome) string {
 	if o == order.OutcomeNone {
-		word = order.Retrying
+		return order.Retrying
 	}
-	a.Outcomes[word]++
+	return o.String()
 }
 
 func (a *AuditResult) stored(settled bool) {

@@ -171,6 +171,20 @@ func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, d
 	return written, b.wrap(err)
 }
 
+// Offer is Put that tries once, for what everybody can do without. A NATS user who may not write hears of
+// that at once.
+func (b *Bucket) Offer(ctx context.Context, key string, v any) error {
+	if b.kv == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	w := b.conn.watchDenied(b.prefix()+key, 1, cancel)
+	w.quiet = true
+	defer w.end()
+	return b.put(ctx, key, v, func(ctx context.Context, try func(context.Context) error) error { return try(ctx) })
+}
+
 // Delete removes a key's value if its revision is the given one (0: any), and
 // leaves a marker that watchers see. It returns settle.ErrStale if another write
 // came before.

@@ -61,6 +61,7 @@ type denied struct {
 	conn   *Conn
 	prefix string // of their subjects
 	most   int    // how many there are
+	quiet  bool   // a denial is not logged
 	cancel func()
 
 	// What follows is guarded by the mutex of the connection's denials.
@@ -110,7 +111,7 @@ func (cn *Conn) denial(subject string) error {
 		errDenied, cn.cfg.Name, subject)
 }
 
-// deny tells those who wait of a denial. It reports whether the same was denied lately.
+// deny tells those who wait of a denial. It reports whether the same was denied lately, or need not be logged.
 func (cn *Conn) deny(err error) (again bool) {
 	found := deniedSubject.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -131,7 +132,11 @@ func (cn *Conn) deny(err error) (again bool) {
 		if !strings.HasPrefix(subject, w.prefix) {
 			continue
 		}
-		d.last = now
+		if w.quiet {
+			again = true
+		} else {
+			d.last = now
+		}
 		if w.subjects == nil {
 			w.subjects = make(map[string]bool)
 			w.grace = time.AfterFunc(deniedGrace, w.cancel)

@@ -1,0 +1,94 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
+)
+
+// BenchmarkAudit audits ORDERPOST_AUDIT_ORDERS (300,000) accepted orders on an embedded broker: as they came, and
+// after one of them was written again, which leaves a hole in the stream. One operation is an order.
+func BenchmarkAudit(b *testing.B) {
+	n, err := strconv.Atoi(os.Getenv("ORDERPOST_AUDIT_ORDERS"))
+	if err != nil {
+		n = 300_000
+	}
+	s := startBroker(b)
+	q := openQueue(b, s, "a")
+	accepted(b, s, n)
+	audit := func(b *testing.B) {
+		before := cpu(b)
+		for b.Loop() {
+			a, err := Audit(b.Context(), q)
+			require.NoError(b, err)
+			require.True(b, a.Balanced(), "%+v", a)
+		}
+		b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(b.N)/float64(n), "cpu-µs/order")
+	}
+	b.Run("holes=0", audit)
+	changeRecordOf(b, q, fmt.Sprint("A-", n/2), func(*order.Record) {})
+	b.Run("holes=1", audit)
+}
+
+// accepted stores records of n accepted orders, and makes the intents look as if they had been stored and settled.
+func accepted(b testing.TB, s *queuetest.Broker, n int) {
+	js := s.JetStream(b)
+	nc := js.Conn()
+	now := time.Now().UTC()
+	for i := 1; i <= n; i++ {
+		r := record(fmt.Sprint("A-", i), uint64(i), now)
+		data, err := r.AppendJSON(nil)
+		require.NoError(b, err)
+		msg := nats.NewMsg("orders.results." + order.Token(r.OrderNo))
+		msg.Data = data
+		msg.Header.Set(settle.HeaderOutcome, r.Word)
+		_, err = js.PublishMsgAsync(msg, jetstream.WithStallWait(time.Minute))
+		require.NoError(b, err)
+	}
+	<-js.PublishAsyncComplete()
+	past, err := json.Marshal(map[string]int{"seq": n + 1})
+	require.NoError(b, err)
+	_, err = nc.Request("$JS.API.STREAM.PURGE.ORDERS", past, time.Minute)
+	require.NoError(b, err)
+}
+
+// cpu returns the processor time of this process, the broker's included.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// record is what a worker writes of an accepted order.
+func record(no string, seq uint64, now time.Time) *order.Record {
+	r := &order.Record{OrderNo: no, Verdict: order.Accepted, Status: 201, Reason: "status 201", IntentID: "march:" + no, Batch: "march", Source: "march.csv:" + fmt.Sprint(seq),
+		Worker: "worker-1", BodyHash: fmt.Sprintf("%064d", seq), WriteID: fmt.Sprintf("%026d", seq), Settled: 1, SettledAt: now,
+		Response: fmt.Sprintf(`{"order_no":%q,"state":"created","id":"%040d"}`, no, seq)}
+	r.SetOutcome(order.OutcomeAccepted)
+	r.Attempts, r.FirstAttemptAt, r.LastAttemptAt, r.LastTimestamp = 1, now, now, now.UnixMilli()
+	r.EnqueuedAt, r.Seq, r.Birth = now, seq, 1
+	return r
+}
+
+// changeRecordOf writes the record of an order again.
+func changeRecordOf(t testing.TB, q *queue.Queue, no string, change func(*order.Record)) {
+	t.Helper()
+	entry, err := q.Store().Record(t.Context(), order.Token(no))
+	require.NoError(t, err)
+	change(entry.Record)
+	_, err = q.Store().PutRecord(t.Context(), order.Token(no), entry.Record, entry.Seq)
+	require.NoError(t, err)
+}
