@@ -3,6 +3,7 @@
 //
 //	audit.go  the result, and how often it looks
 //	look.go   one look at the streams while they are being written
+//	chunks.go results are read in chunks, or taken from the last audit where they are the same
 //	again.go  orders that changed meanwhile, and contradictions, are read again
 //	say.go    its account, for people
 package audit

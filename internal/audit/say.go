@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Sum is a line of an audit's account.
@@ -62,6 +63,15 @@ func (a *AuditResult) AccountOfLetters() []Sum {
 		sums = append(sums, Sum{uint64(a.Unnamed), "more that no record names; a worker removes them within an hour"})
 	}
 	return sums
+}
+
+// NotRead says which results the audit took from earlier ones; "" = none.
+func (a *AuditResult) NotRead() string {
+	if a.Taken == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of %d results, %d were read. The others are the same as in the audits since %s, which read them; orderpost audit --full reads all.",
+		a.Read+a.Taken, a.Read, a.FullAt.Format(time.RFC3339))
 }
 
 // Unacknowledged says in words what Unacked counts.

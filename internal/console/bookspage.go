@@ -93,9 +93,9 @@ func (p *booksPage) judge() {
 func startAudit(v *visit) error {
 	q := v.queue()
 	_, err := v.s.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: v.person().Name}, func(ctx context.Context, job *jobs.Job) (any, error) {
-		a, err := audit.AuditAndTell(ctx, q, func(p audit.AuditProgress) {
+		a, err := audit.Run(ctx, q, audit.Options{Tell: func(p audit.AuditProgress) {
 			job.Tell(jobs.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: int64(p.Read), Of: int64(max(p.Read, p.Of))})
-		})
+		}})
 		if err == nil {
 			err = approval.Audit(ctx, q, a)
 		}
