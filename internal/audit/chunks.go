@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,8 +24,8 @@ const (
 	// no chunk counts as unchanged.
 	mostGone = 2_000_000
 	// provenKey is the bucket's key that holds what the last audits read, as far as provenMost bytes go: some 200 kB
-	// for a hundred million orders, and 40 bytes for each dead letter.
-	provenKey  = "audit"
+	// for a hundred million orders, and 40 bytes for each dead letter. Another format has another key.
+	provenKey  = "audit.v1"
 	provenMost = 900_000
 	// pagesAhead is how many pages of results are read while others are decoded.
 	pagesAhead = 4
@@ -75,7 +76,7 @@ func (c *chunk) addTo(a *AuditResult) {
 // hashOf returns a hash of all that is stored of a message.
 func hashOf(m *settle.Message) uint64 {
 	h := sha256.New()
-	_, _ = h.Write(m.Time.UTC().AppendFormat(nil, time.RFC3339Nano+m.Subject))
+	_, _ = fmt.Fprintln(h, m.Time.UnixNano(), m.Subject)
 	_, _ = h.Write(m.Data)
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
@@ -135,7 +136,7 @@ func (l *auditor) recall(ctx context.Context, stored map[uint64]set) error {
 	if p.Life != l.life || p.Size != l.chunk {
 		return nil
 	}
-	maps.DeleteFunc(p.Chunks, func(i uint64, c *chunk) bool { return l.chunks[i] != nil || c.Stored != stored[i] })
+	maps.DeleteFunc(p.Chunks, func(i uint64, c *chunk) bool { return l.chunks[i] != nil || c == nil || c.Stored != stored[i] })
 	if len(p.Chunks) == 0 {
 		return nil
 	}
@@ -185,7 +186,7 @@ func (l *auditor) readResults(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(l.chunks, func(i uint64, c *chunk) bool { return c.taken || c.Stored != stored[i] })
+	maps.DeleteFunc(l.chunks, func(i uint64, c *chunk) bool { return c.taken || c.doubt || c.Stored != stored[i] })
 	if err := l.recall(ctx, stored); err != nil {
 		return err
 	}

@@ -14,6 +14,20 @@ import (
 	"orderpost/internal/settle"
 )
 
+// Records are read as encoding/json reads them.
+func TestUnmarshalRecord(t *testing.T) {
+	full, err := json.Marshal(order.Record{OrderNo: "A-1", Word: "rejected", Verdict: order.Rejected, Settled: 2, Letter: 3, Conflicts: []order.Conflict{{IntentID: "i"}},
+		Earlier: []order.Earlier{{IntentID: "e", At: time.Unix(5, 7)}}, Moved: []string{"m"}, SettledAt: time.Unix(9, 0).UTC(), Position: order.Position{Seq: 4, Birth: 5}})
+	require.NoError(t, err)
+	for _, text := range []string{string(full), `{"Order_No":"A-1","SETTLED":3}`, `{"settled":1,"settled":2}`, `{"order_no":"\ud800","response":null}`, "{\"order_no\":\"\xff\"}",
+		`{"settled":"1"}`, `{"settled":1.0}`, `{"settled_at":"2026-11-29T23:00:00.5+01:00","conflicts":[],"x":{"y":[]}}`, `{"settled_at":"yesterday"}`, `[]`, `null`, ``, `{} {}`} {
+		var got, want order.Record
+		gotErr, wantErr := unmarshalRecord([]byte(text), &got), json.Unmarshal([]byte(text), &want)
+		require.Equal(t, wantErr, gotErr, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
 // An outcome may be forgotten, unless it is unknown or has a dead letter.
 func TestOutcomesAreForgottenAndDoubtsAreNot(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")

@@ -478,4 +478,8 @@ func TestWhoMayNotWriteAccusesNoDisk(t *testing.T) {
 	require.NoError(t, q.Bucket().Stores(t.Context()))
 	require.NoError(t, q.Bucket().Stores(t.Context()))
 	require.NoError(t, s.queue(t, "operator").Bucket().Stores(t.Context()))
+	began := time.Now()
+	require.Error(t, s.queue(t, "viewer").Bucket().Offer(t.Context(), "audit.v1", 1))
+	require.Less(t, time.Since(began), 2*time.Second, "a viewer's audit does not wait")
+	require.NoError(t, s.queue(t, "operator").Bucket().Offer(t.Context(), "audit.v1", 1))
 }
