@@ -17,6 +17,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 	"orderpost/internal/testing/queuetest"
 )
 
@@ -242,6 +243,49 @@ func TestAnAuditGoesOnBehindWhatIsForgotten(t *testing.T) {
 	a := b.audit()
 	require.True(t, a.Balanced(), "%+v", a)
 	require.EqualValues(t, 69, a.Forgotten)
+}
+
+// Audits go on from each other while orders are rejected, corrected and accepted, whose last words move.
+func TestAuditsGoOnWhileOrdersFlow(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	audits, flows := make(chan *AuditResult, 1000), make(chan struct{})
+	var failed error
+	go func() {
+		defer close(audits)
+		for failed == nil {
+			var a *AuditResult
+			if a, failed = Run(t.Context(), q, Options{chunk: testChunk}); failed == nil {
+				audits <- a
+			}
+			select {
+			case <-flows:
+				return
+			default:
+			}
+		}
+	}()
+	for i := range 200 {
+		no := fmt.Sprint("A-", i%90)
+		publish(t, q, intent(no, fmt.Sprint("i", i)))
+		d := pull(t, q, 1)[0]
+		if d.Work == settle.WorkRepeat {
+			_, err := q.Worker.Repeat(t.Context(), d)
+			require.NoError(t, err)
+			d.Release()
+		} else {
+			settleAs(t, q, d, report([]order.Verdict{order.Rejected, order.Accepted}[i%3/2], d.History))
+		}
+		requireDrained(t, q)
+	}
+	close(flows)
+	taken := 0
+	for a := range audits {
+		require.True(t, a.Balanced(), "%+v", a)
+		taken += int(a.Taken)
+	}
+	require.NoError(t, failed)
+	require.NotZero(t, taken)
 }
 
 // TestRandomBooks plays random histories, and audits them both ways.
