@@ -32,7 +32,7 @@ const (
 )
 
 // chunk is what the records of a range of sequences add up to. That holds for as long as the same sequences are
-// stored in one life of the stream: what is stored under a sequence never changes.
+// stored, and the last of them is the same: what is stored under a sequence never changes, unless the stream lost its end.
 type chunk struct {
 	Stored   set               `json:"stored"`
 	Settled  uint64            `json:"settled"`
@@ -83,8 +83,7 @@ func hashOf(m *settle.Message) uint64 {
 
 // proven is what audits found of the books that balanced.
 type proven struct {
-	// Life is that of the results stream, and Size how many sequences a chunk has.
-	Life string `json:"life"`
+	// Size is how many sequences a chunk has.
 	Size uint64 `json:"size"`
 	// Full is when the last audit that read all ended.
 	Full   time.Time         `json:"full"`
@@ -133,14 +132,15 @@ func (l *auditor) recall(ctx context.Context, stored map[uint64]set) error {
 			return nil
 		}
 	}
-	if p.Life != l.life || p.Size != l.chunk {
+	if p.Size != l.chunk {
 		return nil
 	}
 	maps.DeleteFunc(p.Chunks, func(i uint64, c *chunk) bool { return l.chunks[i] != nil || c == nil || c.Stored != stored[i] })
 	if len(p.Chunks) == 0 {
 		return nil
 	}
-	// A stream that lost its end and grew again has other messages up to its end. So the last one tells.
+	// A stream that lost its end and grew again, or that was made again, has other messages from some place up to its
+	// end. So the last one tells.
 	last := p.Chunks[slices.Max(slices.Collect(maps.Keys(p.Chunks)))]
 	m, err := l.q.Results().Get(ctx, []uint64{last.Last})
 	if err != nil || m[0] == nil || hashOf(m[0]) != last.Hash {
@@ -160,7 +160,7 @@ func (l *auditor) remember(ctx context.Context) {
 	if l.a.Taken == 0 {
 		l.a.FullAt = time.Now().UTC()
 	}
-	p := proven{Life: l.life, Size: l.chunk, Full: l.a.FullAt, Chunks: make(map[uint64]*chunk)}
+	p := proven{Size: l.chunk, Full: l.a.FullAt, Chunks: make(map[uint64]*chunk)}
 	size := 0
 	for _, i := range slices.SortedFunc(maps.Keys(l.chunks), func(i, j uint64) int { return len(l.chunks[i].Named) - len(l.chunks[j].Named) }) {
 		c := l.chunks[i]

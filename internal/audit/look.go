@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"slices"
 
@@ -31,7 +30,6 @@ type auditor struct {
 	birth                  int64 // of the intents stream
 	floor                  uint64
 
-	life    string            // of the results stream
 	chunks  map[uint64]*chunk // what they add up to, by index
 	results []uint64          // of other chunks, see noteAlone
 	large   map[uint64]uint64 // counts of settled intents that do not fit into results
@@ -90,7 +88,7 @@ func (l *auditor) moved() bool {
 // begin takes the end of the results before the end of the intents: every intent
 // that a record up to there has settled was stored up to here.
 func (l *auditor) begin(ctx context.Context) (err error) {
-	losses, extents, err := l.q.Extents.Losses(ctx, nil)
+	losses, _, err := l.q.Extents.Losses(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -133,7 +131,6 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	}
 	letters, err := l.q.Letters().State(ctx)
 	l.progress.Of = state.Messages + results.Messages + letters.Messages
-	l.life = fmt.Sprint(extents.Life(l.q.Results()), results.Created.UnixNano()) // a restored stream keeps its birth
 	return err
 }
 

@@ -50,13 +50,6 @@ func (e Extent) acceptedSince(before Extent) bool {
 	return len(e.Accepted) > 0 && !slices.Contains(before.Accepted, e.accepted())
 }
 
-// Life names the life of a stream: from its creation, or from the last loss that a person accepted.
-// A sequence is given once in a life, and what is stored under it never changes.
-func (e Extents) Life(s Stream) string {
-	x := e[s.name]
-	return fmt.Sprintf("%d %s", x.Created.UnixNano(), x.accepted())
-}
-
 // Extents are the extents of an installation's streams, by the streams' names.
 type Extents map[string]Extent
 
