@@ -32,7 +32,7 @@ pictures: ## make the console's pictures of docs/pictures anew, from a real run
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
 	go run ./proof/cmd/simulate
 
-bench: ## compare orderpost with other job queues on a disk, and with the worker that users would write; about half an hour
+bench: ## compare orderpost with other job queues on a disk, and with the worker that users would write; about three quarters of an hour
 	go run ./proof/cmd/bench
 
 microbench: ## run the Go benchmarks

@@ -13,6 +13,7 @@ var measures = map[string]func(ctx context.Context, r *rig) ([]table, error){
 	"cluster":  cluster,
 	"latency":  latency,
 	"durable":  durable,
+	"scale":    scale,
 }
 
 // first takes the first of a list in short mode, else all.

@@ -25,6 +25,7 @@ func sinkCommand() *cobra.Command {
 	f.StringVar(&o.TLSAddr, "tls-addr", "", "")
 	f.StringVar(&o.TLSPair, "tls-pair", "", "")
 	f.Int64Var(&o.Warm, "warm", 0, "")
+	f.IntVar(&o.AnswerBytes, "answer-bytes", 0, "")
 	f.BoolVar(&o.Transit, "transit", false, "")
 	return cmd
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -122,18 +121,33 @@ func (p *process) used() time.Duration {
 
 // note reads the peak resident set. rusage would do, were it not that Linux
 // counts the parent's memory at the time of the fork as the child's.
-func (p *process) note() {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+func (p *process) note() { p.peak = max(p.peak, p.memory("VmHWM")) }
+
+// memory is a figure of /proc, in bytes; 0 if it is not known.
+func (p *process) memory(field string) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		return
+		return 0
 	}
-	defer func() { _ = f.Close() }()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
-			kb, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
-			p.peak = max(p.peak, kb<<10)
+	_, rest, _ := strings.Cut(string(text), field+":")
+	number, _, _ := strings.Cut(rest, "kB")
+	kb, _ := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	return kb << 10
+}
+
+// forgetPeak makes VmHWM count from now on.
+func (p *process) forgetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0)
+}
+
+// rest leaves the process alone for a while.
+func (p *process) rest(ctx context.Context, d time.Duration) error {
+	for until := time.Now().Add(d); time.Now().Before(until); {
+		if err := p.lookAgain(ctx); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // errorLines is how many lines of each log an error ends with.

@@ -64,7 +64,9 @@ func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err err
 	if r.orderpost, err = r.build(ctx, "", "orderpost", "orderpost/cmd/orderpost"); err != nil {
 		return r, err
 	}
-	if !slices.Equal(o.cases, []string{"durable"}) || slices.Contains(o.contenders, "servers") {
+	if slices.ContainsFunc(o.cases, func(name string) bool {
+		return name != "scale" && (name != "durable" || slices.Contains(o.contenders, "servers"))
+	}) {
 		r.nats, err = r.build(ctx, "", "nats-server", "github.com/nats-io/nats-server/v2")
 	}
 	return r, err

@@ -28,6 +28,7 @@ type options struct {
 	orders     int
 	sync       bool
 	https      bool
+	rest       time.Duration
 	store      string
 	disk       string
 	json       bool
@@ -54,10 +55,12 @@ Cases:
             (nats.go, net/http, the outcome stored before the ack)
   cluster   the same with three servers and three replicas
   latency   from publish to POST at 500 orders/s
+  scale     one large import into a worker with the broker inside: its memory meanwhile and --rest later, what each kept
+            result takes of heap and disk, restarts, an audit, and a dry run of as many rows; one round, Linux only
 
 Exit codes: 0 measured; 1 something failed; 2 wrong usage; 130 interrupted.`
 
-var caseNames = []string{"durable", "pipeline", "cluster", "latency"}
+var caseNames = []string{"durable", "pipeline", "cluster", "latency", "scale"}
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -73,9 +76,10 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.IntSliceVar(&o.inFlight, "in-flight", nil, "orders in flight, instead of those of the pipeline and cluster cases")
 	f.StringSliceVar(&o.fsync, "fsync", []string{unwatchedWord, "0", "0.5ms", "2ms", "5ms"}, "what an fsync of the durable case takes beyond the disk's own time; 0: only counted; "+unwatchedWord+": nobody counts")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case")
-	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000)")
+	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000, scale 1000000)")
 	f.BoolVar(&o.sync, "sync-always", false, "the servers of the pipeline, cluster and latency cases fsync every write; give --store a folder on a disk")
 	f.BoolVar(&o.https, "https", false, "orders are posted over TLS; what else is asked of the API is in clear")
+	f.DurationVar(&o.rest, "rest", 2*time.Minute, "how long the worker of the scale case rests after the import")
 	f.StringVar(&o.store, "store", "", "folder of the stores in memory (default /dev/shm where there is one, else the temporary folder)")
 	f.StringVar(&o.disk, "disk", "", "folder on a disk for the durable case (default: the temporary folder)")
 	f.BoolVar(&o.json, "json", false, "print the figures as JSON")
@@ -112,7 +116,7 @@ func (o *options) validate() error {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	if o.short {
-		o.rounds, o.orders = 1, 200
+		o.rounds, o.orders, o.rest = 1, 200, 0
 		o.delays = o.delays[:min(2, len(o.delays))]
 	}
 	return nil
