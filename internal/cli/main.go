@@ -4,6 +4,7 @@
 //	command.go   what commands have in common: wrong usage, completion, --json
 //	settings.go  settings from the environment
 //	streams.go   what is read and printed; logger.go what is logged
+//	memory.go    how much garbage the heap may hold
 //	version.go, addressspace.go  the version; a limit under which Go cannot run
 package cli
 
@@ -32,6 +33,7 @@ type RunFunc func(ctx context.Context, args []string, environ map[string]string,
 // first SIGINT, SIGTERM or SIGHUP ends its context, a second one kills the process. If
 // the parent ignores SIGHUP, as nohup does, it stays ignored.
 func Main(run RunFunc) {
+	tuneMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)

@@ -10,5 +10,5 @@
 //	observe.go, ops.go   metrics, health, and the server for both
 //	supervisor.go, notify.go  what systemd is told
 //	pace.go, request_rate.go  how long the API takes, and how many requests it gets
-//	memory.go, descriptors.go, repeat.go  the heap, open files, things done again and again
+//	descriptors.go, repeat.go  open files, things done again and again
 package service

@@ -53,7 +53,6 @@ type Env struct {
 // The error wraps ErrConfig if the settings cannot work, for example because the API
 // refuses the key, and queue.ErrUnreachable if no broker answers.
 func Run(ctx context.Context, cfg Config, env Env) error {
-	tuneMemory()
 	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
 	p := &process{cfg: cfg, env: env, log: env.Log, started: time.Now().UTC()}
 	defer p.stop()

@@ -1,4 +1,4 @@
-package service
+package cli
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // A heap that lives on heapBase may grow by heapRoom between two collections. In bytes.
@@ -18,12 +20,16 @@ const (
 // below that the collector takes much of a processor.
 const leastGC = 70
 
+// memoryShare of a cgroup's limit is for what Go's runtime uses. The rest is for what the
+// kernel counts beside it, such as batches that the broker stages in /dev/shm.
+const memoryShare = 0.8
+
 // tuneMemory lets a small heap grow by heapRoom between two collections, and a large
-// one by leastGC. With Go's default, which is as much as lives, a worker with few orders
-// in flight would collect many times a second, and one with the broker inside, which keeps
-// hundreds of MB during an import, would double them. GOGC or GOMEMLIMIT, where set, stay
-// as they are.
+// one by leastGC, in a cgroup with a limit up to that. With Go's default, which is as much as
+// lives, a worker with few orders in flight would collect many times a second, and one with
+// the broker inside would double its hundreds of MB. GOGC or GOMEMLIMIT, where set, stay.
 var tuneMemory = sync.OnceFunc(func() {
+	_, _ = memlimit.Set(memlimit.WithRatio(memoryShare)) // it fails where limits cannot be read
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		followHeap()
 	}
