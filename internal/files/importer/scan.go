@@ -160,9 +160,10 @@ func ordered[T any](ctx context.Context, n int, feed func(ctx context.Context, s
 // second hash, and looks for the others in another pass over the rows.
 type duplicates struct {
 	seeds   [2]maphash.Seed
-	entries []entry
-	limit   int // entries that duplicates holds, or little more
-	room    int // entries until the next look
+	entries [256][]entry // by the first byte of the hash: small slices leave little garbage as they grow
+	held    int          // all of entries
+	limit   int          // entries that duplicates holds, or little more
+	room    int          // entries until the next look
 	// Of the hashes, this pass keeps those that are share modulo shares. A pass for each
 	// share sees every row once.
 	share, shares uint64
@@ -199,35 +200,40 @@ func (d *duplicates) add(orderNo string, line int) {
 	if !d.keeps(e) {
 		return
 	}
-	if n, most := len(d.entries), d.limit+d.limit/8; n == cap(d.entries) && n > d.limit/8 && n < d.limit {
-		next := 3 * n // in two steps: each leaves garbage, and room that is not needed makes the collector wait
-		if next > most/2 {
-			next = most
-		}
-		d.entries = slices.Grow(d.entries, next-n)
-	}
-	d.entries = append(d.entries, e)
+	at := &d.entries[e.hi>>56]
+	*at = append(*at, e)
 	if d.room--; d.room > 0 {
 		return
 	}
 	d.look()
-	for d.share == 0 && len(d.entries) > d.limit*3/4 { // only the first pass finds out how many shares there are
+	for d.share == 0 && d.held > d.limit*3/4 { // only the first pass finds out how many shares there are
 		d.shares *= 2
-		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return !d.keeps(e) })
+		d.each(func(list []entry) []entry { return slices.DeleteFunc(list, func(e entry) bool { return !d.keeps(e) }) })
 	}
-	d.room = max(d.limit-len(d.entries), d.limit/2)
+	d.room = max(d.limit-d.held, d.limit/2)
 }
 
 func (d *duplicates) keeps(e entry) bool { return e.hi%d.shares == d.share }
 
+// each replaces all entries, those with the same first byte together.
+func (d *duplicates) each(replace func([]entry) []entry) {
+	d.held = 0
+	for i, list := range d.entries {
+		d.entries[i] = replace(list)
+		d.held += len(d.entries[i])
+	}
+}
+
 // look finds the repetitions among the entries, and keeps the first entry of each order
 // number.
-func (d *duplicates) look() {
-	slices.SortFunc(d.entries, func(a, b entry) int {
+func (d *duplicates) look() { d.each(d.firsts) }
+
+func (d *duplicates) firsts(list []entry) []entry {
+	slices.SortFunc(list, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.line, b.line))
 	})
-	firsts := d.entries[:0]
-	for _, e := range d.entries {
+	firsts := list[:0]
+	for _, e := range list {
 		n := len(firsts)
 		if n == 0 || firsts[n-1].hi != e.hi || firsts[n-1].lo != e.lo {
 			firsts = append(firsts, e)
@@ -242,17 +248,18 @@ func (d *duplicates) look() {
 			d.first[e.line] = firsts[n-1].line
 		}
 	}
-	d.entries = firsts
+	return firsts
 }
 
 // find finds the repetitions of this pass. It reports whether another pass is needed.
 func (d *duplicates) find() (more bool) {
 	d.look()
-	d.entries, d.room = d.entries[:0], d.limit
+	d.each(func(list []entry) []entry { return list[:0] })
+	d.room = d.limit
 	if d.share++; d.share < d.shares {
 		return true
 	}
-	d.entries = nil
+	d.entries = [256][]entry{}
 	return false
 }
 
