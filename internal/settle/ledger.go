@@ -30,8 +30,7 @@ type Config struct {
 	// LongestDelay bounds the delay of an order before its next submission. No delay lasts longer, whatever a
 	// clock says (R9).
 	LongestDelay time.Duration
-	// ProveAtOnce is how many intents a trim looks at before it removes those that are
-	// settled (R14); 0 = ReadBatch.
+	// ProveAtOnce is how many intents a trim looks at with one read (R14); 0 = ReadBatch.
 	ProveAtOnce int
 	// SweepAfter is how long a dead letter that no record names may stay, while its writer may be about to name
 	// it; 0 = an hour.

@@ -19,6 +19,9 @@ const (
 	lookAgain = 15 * time.Second
 	// purgeBusy is the time between two purges while all workers are busy.
 	purgeBusy = time.Second
+	// provePages is how many pages of a long log are proven before one purge, after which the
+	// server writes its index of all that is stored.
+	provePages = 8
 	// purgeFrom is how many settled intents are worth a purge. Fewer are removed one by
 	// one, which holds up nothing.
 	purgeFrom = 5
@@ -178,7 +181,7 @@ func (tr *Trimmer) look(ctx context.Context, p Progress, over link) (looked bool
 	if tr.stranded.Load() != 0 && !again {
 		return false, nil
 	}
-	if tr.settled < p.Floor {
+	for page := 1; tr.settled < p.Floor; page++ {
 		m, seen, over, read, err := tr.lookFrom(ctx, tr.settled+1, p.Floor, tr.finish)
 		if err != nil {
 			return false, err
@@ -188,7 +191,11 @@ func (tr *Trimmer) look(ctx context.Context, p Progress, over link) (looked bool
 			tr.tellStranded(m)
 			return true, nil
 		}
-		if tr.settled, looked = seen, read; !over {
+		tr.settled, looked = seen, looked || read
+		if over {
+			break
+		}
+		if page == provePages {
 			return looked, nil
 		}
 	}
