@@ -25,7 +25,7 @@ func (r *rig) startAPI(ctx context.Context, o contender.SinkOptions) (*api, erro
 		return nil, err
 	}
 	a := &api{url: "http://" + addrs[0], seenURL: "http://" + addrs[0] + "/seen"}
-	args := []string{"sink", "--addr", addrs[0], "--warm", fmt.Sprint(o.Warm), fmt.Sprintf("--transit=%v", o.Transit), "--answer-bytes", fmt.Sprint(o.AnswerBytes)}
+	args := []string{"sink", "--addr", addrs[0], "--warm", fmt.Sprint(o.Warm), fmt.Sprintf("--transit=%v", o.Transit), "--answer-bytes", fmt.Sprint(o.AnswerBytes), fmt.Sprintf("--delay=%s", o.Delay)}
 	if r.https {
 		a.url = "https://" + addrs[1]
 		args = append(args, "--tls-addr", addrs[1], "--tls-pair", r.pair)

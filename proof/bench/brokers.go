@@ -38,6 +38,7 @@ type broker struct {
 	sync     bool     // every write
 	profiled bool     // the nodes serve their profiles
 	profiles []string // addresses of those
+	monitors []string // where the nodes tell what they have done
 }
 
 // startBroker starts n servers in a folder of their own.
@@ -54,11 +55,12 @@ func (r *rig) startBroker(n int, profiled bool) (b *broker, err error) {
 // start writes the configuration of each server, and has it launched.
 func (b *broker) start(launch func(name, conf string) (*process, error)) error {
 	n := b.replicas
-	addrs, err := freeAddrs(3 * n)
+	addrs, err := freeAddrs(4 * n)
 	if err != nil {
 		return err
 	}
-	clients, routes, profiles := addrs[:n], addrs[n:2*n], addrs[2*n:]
+	clients, routes, profiles := addrs[:n], addrs[n:2*n], addrs[2*n:3*n]
+	b.monitors = addrs[3*n:]
 	b.url = "nats://" + strings.Join(clients, ",nats://")
 	if b.profiled {
 		b.profiles = profiles
@@ -69,7 +71,7 @@ func (b *broker) start(launch func(name, conf string) (*process, error)) error {
 	}
 	for i := range n {
 		name := fmt.Sprintf("nats-server-%d", i+1)
-		text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q%s }\n", name, clients[i], filepath.Join(b.dir, name), interval)
+		text := fmt.Sprintf("server_name: %s\nlisten: %q\nhttp: %q\nmax_payload: 8MB\njetstream { store_dir: %q%s }\n", name, clients[i], b.monitors[i], filepath.Join(b.dir, name), interval)
 		if n > 1 {
 			text += fmt.Sprintf("cluster { name: bench, listen: %q, routes: [nats://%s] }\n", routes[i], strings.Join(routes, ", nats://"))
 		}

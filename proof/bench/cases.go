@@ -14,6 +14,7 @@ var measures = map[string]func(ctx context.Context, r *rig) ([]table, error){
 	"latency":  latency,
 	"durable":  durable,
 	"scale":    scale,
+	"workers":  workersCase,
 }
 
 // first takes the first of a list in short mode, else all.

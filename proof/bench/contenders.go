@@ -27,6 +27,7 @@ func sinkCommand() *cobra.Command {
 	f.Int64Var(&o.Warm, "warm", 0, "")
 	f.IntVar(&o.AnswerBytes, "answer-bytes", 0, "")
 	f.BoolVar(&o.Transit, "transit", false, "")
+	f.DurationVar(&o.Delay, "delay", 0, "")
 	return cmd
 }
 

@@ -20,7 +20,7 @@ func (s *stage) takeProfiles() {
 	var all sync.WaitGroup
 	take := func(addr, path string) {
 		all.Go(func() {
-			if err := takeProfile(addr, path); err != nil {
+			if err := takeProfile(addr, path, profileSeconds); err != nil {
 				s.say("no profile: %v", err)
 			}
 		})
@@ -32,8 +32,8 @@ func (s *stage) takeProfiles() {
 	all.Wait()
 }
 
-func takeProfile(addr, path string) error {
-	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, profileSeconds))
+func takeProfile(addr, path string, seconds int) error {
+	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds))
 	if err != nil {
 		return err
 	}

@@ -57,10 +57,12 @@ Cases:
   latency   from publish to POST at 500 orders/s
   scale     one large import into a worker with the broker inside: its memory meanwhile and --rest later, what each kept
             result takes of heap and disk, restarts, an audit, and a dry run of as many rows; one round, Linux only
+  workers   60 workers with 10 slots each, and one with 600, at one server and an API that takes 200 ms: idle, with a full
+            queue, at a shared limit, and how soon a worker that joins or dies is noticed
 
 Exit codes: 0 measured; 1 something failed; 2 wrong usage; 130 interrupted.`
 
-var caseNames = []string{"durable", "pipeline", "cluster", "latency", "scale"}
+var caseNames = []string{"durable", "pipeline", "cluster", "latency", "scale", "workers"}
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -76,7 +78,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.IntSliceVar(&o.inFlight, "in-flight", nil, "orders in flight, instead of those of the pipeline and cluster cases")
 	f.StringSliceVar(&o.fsync, "fsync", []string{unwatchedWord, "0", "0.5ms", "2ms", "5ms"}, "what an fsync of the durable case takes beyond the disk's own time; 0: only counted; "+unwatchedWord+": nobody counts")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case")
-	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000, scale 1000000)")
+	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000, scale 1000000, workers 30000)")
 	f.BoolVar(&o.sync, "sync-always", false, "the servers of the pipeline, cluster and latency cases fsync every write; give --store a folder on a disk")
 	f.BoolVar(&o.https, "https", false, "orders are posted over TLS; what else is asked of the API is in clear")
 	f.DurationVar(&o.rest, "rest", 2*time.Minute, "how long the worker of the scale case rests after the import")

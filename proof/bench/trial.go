@@ -42,6 +42,8 @@ type outcome struct {
 	Transit   []float64 `json:"-"` // ms, sorted
 	// Fsyncs of an order by what was synced; nil if they were not counted.
 	Fsyncs map[string]float64 `json:"fsyncs_per_order,omitempty"`
+	// Workers is of the workers case.
+	Workers *manyWorkers `json:"workers,omitempty"`
 	// Freed is after how many seconds an order_no is free again; 0 if it was not measured.
 	Freed  float64 `json:"free_again_p99_s,omitempty"`
 	Failed string  `json:"failed,omitempty"` // failed or left out, and why; the rest is empty

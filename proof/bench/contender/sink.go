@@ -31,6 +31,8 @@ type SinkOptions struct {
 	AnswerBytes int
 	// Transit: note how long each order was on its way since its publishing.
 	Transit bool
+	// Delay is how long the API takes for an order.
+	Delay time.Duration
 }
 
 // Seen is what the API saw.
@@ -140,6 +142,7 @@ func (s *Sink) order(key, signature, body []byte) (status int, answer []byte) {
 	if s.o.Transit && n > s.o.Warm {
 		s.transit(body, now)
 	}
+	time.Sleep(s.o.Delay)
 	return http.StatusOK, s.created(signature)
 }
 
