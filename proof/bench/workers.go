@@ -120,7 +120,7 @@ func (r *rig) tryWorkers(ctx context.Context, t trial, n, limited int, idle time
 	if s.queue, err = s.broker.open(ctx); err != nil {
 		return out, err
 	}
-	s.control = fleet.New(s.queue)
+	s.connect, s.control = s.broker.connect, fleet.New(s.queue)
 	for range n {
 		if err := s.add(); err != nil {
 			return out, err
