@@ -18,13 +18,12 @@ func (m *Member) announce(ctx context.Context, view *View) error {
 	}
 	p.Worker, p.ID, p.Joined = m.Name, m.membership.id, m.membership.joined
 	p.Limit, p.Share, p.Cancelled = m.Limit, m.share, m.cancelled
-	for _, o := range m.others {
-		p.Sees = append(p.Sees, o.ID)
-	}
+	p.Sees = m.membership.joining(m.others)
 	last := m.announced
-	same := slices.Equal(p.Sees, last.Sees) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share && p.Cancelled == last.Cancelled
+	// Who has joined asks no more who sees it.
+	same := !slices.ContainsFunc(p.Sees, func(id string) bool { return !slices.Contains(last.Sees, id) }) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share && p.Cancelled == last.Cancelled
 	sent := time.Now()
-	if same && sent.Sub(m.announcedAt) < announceEvery {
+	if same && sent.Sub(m.announcedAt) < announceEvery && m.membership.nextTerm(sent) > 0 {
 		return nil
 	}
 	m.beat++ // also if this fails: the broker may store it later
@@ -36,6 +35,11 @@ func (m *Member) announce(ctx context.Context, view *View) error {
 			m.mu.Unlock()
 		}
 		return err
+	}
+	if m.announcedAt.IsZero() && len(m.others) > 0 {
+		if err := m.Control.bucket.Put(ctx, joinKey, p.ID); err != nil {
+			m.Log.Debug().Err(err).Msg("the others will find out in a second")
+		}
 	}
 	m.announced, m.announcedAt = p, sent
 	m.membership.said(p.Beat, sent)

@@ -21,6 +21,7 @@ const (
 	throttleKey = controlPrefix + "throttle"
 	resumeKey   = controlPrefix + "resume"
 	lanesKey    = controlPrefix + "lanes"
+	joinKey     = controlPrefix + "join" // only wakes the members
 )
 
 // Control reads and writes the fleet's keys in the queue's bucket. It is safe for

@@ -13,8 +13,12 @@ import (
 )
 
 const (
-	// readEvery is how often a member reads the bucket, beside the watch.
-	readEvery = 500 * time.Millisecond
+	// readEvery is how often a member reads the bucket, beside the watch. One that waits for the others to
+	// see it reads every joinEvery.
+	readEvery = time.Second
+	joinEvery = 250 * time.Millisecond
+	// overdueEvery is the shortest time between two looks at a worker whose term is over.
+	overdueEvery = 100 * time.Millisecond
 	// announceEvery is how often it gives a sign of life.
 	announceEvery = time.Second
 	// fenceMargin is how long before the end of its term a member that cannot give
@@ -105,7 +109,7 @@ func (m *Member) Run(ctx context.Context) {
 	watching.Go(func() { m.watch(ctx, wake) })
 	defer watching.Wait()
 	defer m.leave()
-	tick := time.NewTicker(readEvery)
+	tick := time.NewTimer(readEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		changed := m.Gate.Changed()
@@ -113,6 +117,7 @@ func (m *Member) Run(ctx context.Context) {
 		if again := m.round(ctx); again {
 			continue
 		}
+		tick.Reset(m.pause(time.Now()))
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():
@@ -129,6 +134,15 @@ func (m *Member) Run(ctx context.Context) {
 	}
 }
 
+// pause is the time until the next round.
+func (m *Member) pause(now time.Time) time.Duration {
+	d := readEvery
+	if !m.membership.joined && len(m.others) > 0 {
+		d = joinEvery
+	}
+	return min(d, max(m.membership.nextTerm(now), overdueEvery))
+}
+
 // watch wakes the member early. If the watch fails, the ticker has to do.
 func (m *Member) watch(ctx context.Context, wake chan<- struct{}) {
 	for ctx.Err() == nil {
@@ -139,7 +153,7 @@ func (m *Member) watch(ctx context.Context, wake chan<- struct{}) {
 			}
 		})
 		if err != nil {
-			m.Log.Debug().Err(err).Msg("the control bucket cannot be watched; it is read every half second")
+			m.Log.Debug().Err(err).Msg("the control bucket cannot be watched; it is read every second")
 		}
 		select {
 		case <-ctx.Done():

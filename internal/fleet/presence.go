@@ -33,8 +33,8 @@ type Presence struct {
 	// whenever the others may have counted it as gone. Beat numbers its signs of life.
 	ID   string `json:"id"`
 	Beat uint64 `json:"beat,omitempty"`
-	// Sees lists the IDs of the other workers among which this one divides the rate
-	// limit. It keeps to its smaller share before it says so (R12).
+	// Sees lists those of the other workers among which this one divides the rate limit
+	// that have not joined, by their IDs. It keeps to its smaller share before it says so (R12).
 	Sees []string `json:"sees,omitempty"`
 	// Limit is the fleet's rate limit by this worker's settings, 0 = none; Share
 	// is what it sends at most, in requests per second, 0 = no limit.

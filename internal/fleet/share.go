@@ -84,6 +84,28 @@ func (m *membership) observe(members []Presence, now time.Time) (others []Presen
 	return others, listed
 }
 
+// joining returns the IDs of those among the others that have not joined yet, and ask who sees them.
+func (m *membership) joining(others []Presence) (ids []string) {
+	for _, o := range others {
+		if !o.Joined {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
+}
+
+// nextTerm returns the time until the next term of another stay is over; 0 = one is, and only a later sign of
+// life of ours can show that it has expired.
+func (m *membership) nextTerm(now time.Time) time.Duration {
+	next := PresenceTerm
+	for id, s := range m.seen {
+		if id != m.id && !m.expired(id, PresenceTerm) {
+			next = min(next, max(0, PresenceTerm-now.Sub(s.at)))
+		}
+	}
+	return next
+}
+
 // expired reports whether another stay has given no sign of life for a term.
 func (m *membership) expired(id string, term time.Duration) bool {
 	s, known := m.seen[id]

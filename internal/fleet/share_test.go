@@ -118,10 +118,7 @@ func TestR12TheSumNeverExceedsTheLimit(t *testing.T) {
 					}
 				case rnd.IntN(3) > 0: // speak, of what it keeps to
 					w.beat++
-					p := Presence{ID: w.me.id, Beat: w.beat}
-					for _, o := range w.others {
-						p.Sees = append(p.Sees, o.ID)
-					}
+					p := Presence{ID: w.me.id, Beat: w.beat, Joined: w.me.joined, Sees: w.me.joining(w.others)}
 					b.write(p)
 					switch confirmed := rnd.IntN(5) > 0; {
 					case confirmed:

@@ -203,7 +203,7 @@ func (s *fleetStage) used(ctx context.Context) (u use, err error) {
 // idle measures workers that have nothing to do and that know each other.
 func (s *fleetStage) idle(ctx context.Context, out *outcome, idle time.Duration) error {
 	err := s.until(ctx, func(v *fleet.View) bool {
-		return all(v, s.n, func(p fleet.Presence) bool { return p.Open && p.Joined && len(p.Sees) == s.n-1 })
+		return all(v, s.n, func(p fleet.Presence) bool { return p.Open && p.Joined })
 	})
 	if err != nil {
 		return err
@@ -262,13 +262,19 @@ func (s *fleetStage) load(ctx context.Context, out *outcome) error {
 	return err
 }
 
+// shared reports whether a view shows that the workers divide the limit without one that was lost.
+func (s *fleetStage) shared(lost string) func(v *fleet.View) bool {
+	return func(v *fleet.View) bool {
+		return !slices.ContainsFunc(v.Present(), func(p fleet.Presence) bool { return p.Worker != lost && p.Share != workersLimit/float64(s.n) })
+	}
+}
+
 // limit measures how much of a shared limit the workers use.
 func (s *fleetStage) limit(ctx context.Context, out *outcome, n int) error {
 	if err := s.control.SetLimit(ctx, &fleet.Limit{PerSecond: workersLimit, At: time.Now()}); err != nil {
 		return err
 	}
-	share := workersLimit / float64(s.n)
-	if err := s.until(ctx, func(v *fleet.View) bool { return all(v, s.n, func(p fleet.Presence) bool { return p.Share == share }) }); err != nil {
+	if err := s.until(ctx, s.shared("")); err != nil {
 		return err
 	}
 	before, err := s.release(ctx, s.orders, s.orders+n)
@@ -291,11 +297,10 @@ func (s *fleetStage) change(ctx context.Context, out *outcome) error {
 	}
 	name := fmt.Sprintf("worker-%d", len(s.workers))
 	var came time.Time
-	var id string
 	err := s.until(ctx, func(v *fleet.View) bool {
 		at := slices.IndexFunc(v.Members, func(p fleet.Presence) bool { return p.Worker == name })
 		if at >= 0 && came.IsZero() {
-			came, id = time.Now(), v.Members[at].ID
+			came = time.Now()
 		}
 		return at >= 0 && v.Members[at].Joined
 	})
@@ -309,9 +314,7 @@ func (s *fleetStage) change(ctx context.Context, out *outcome) error {
 	}
 	<-last.done
 	killed := time.Now()
-	err = s.until(ctx, func(v *fleet.View) bool {
-		return !slices.ContainsFunc(v.Members, func(p fleet.Presence) bool { return slices.Contains(p.Sees, id) })
-	})
+	err = s.until(ctx, s.shared(name))
 	out.Workers.Lost = time.Since(killed).Seconds()
 	return err
 }
