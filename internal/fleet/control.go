@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"orderpost/internal/queue"
@@ -22,17 +23,25 @@ const (
 	resumeKey   = controlPrefix + "resume"
 	lanesKey    = controlPrefix + "lanes"
 	joinKey     = controlPrefix + "join" // only wakes the members
+	lookKey     = controlPrefix + "look"
 )
 
 // Control reads and writes the fleet's keys in the queue's bucket. It is safe for
 // concurrent use.
 type Control struct {
-	queue  *queue.Queue
-	bucket *queue.Bucket
+	queue   *queue.Queue
+	bucket  *queue.Bucket
+	workers atomic.Int64 // that are present, as this process's member saw last
 }
 
 // New gives access to the fleet that works on a queue.
 func New(q *queue.Queue) *Control { return &Control{queue: q, bucket: q.Bucket()} }
+
+// Spread returns the time between two looks of this worker at what any worker of the fleet may look at: every,
+// times the number of workers, but at most most. So a large fleet asks the broker no more often than a small one.
+func (c *Control) Spread(every, most time.Duration) time.Duration {
+	return max(every, min(most, every*time.Duration(c.workers.Load())))
+}
 
 // Hold stops the fleet while its entry is in the bucket: until a person resumes the fleet, or a
 // worker has read the entry for the hold's time, by its monotonic time. No wall clock ends a hold.
@@ -140,6 +149,11 @@ func (c *Control) SetLimit(ctx context.Context, l *Limit) error {
 // announceThrottle tells the fleet that the API asks for slower requests.
 func (c *Control) announceThrottle(ctx context.Context, t Throttle) error {
 	return c.bucket.Put(ctx, throttleKey, t)
+}
+
+// AskLooks has every worker look at the streams: this one has found something.
+func (c *Control) AskLooks(ctx context.Context) error {
+	return c.bucket.Put(ctx, lookKey, struct{}{})
 }
 
 // watch calls wake whenever somebody steers the fleet, until ctx ends.

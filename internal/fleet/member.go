@@ -50,7 +50,10 @@ type Options struct {
 	Describe func() Presence
 	// Cancel is told the cancellations; nil = nobody is.
 	Cancel func(settle.Cancellations)
-	Log    zerolog.Logger
+	// Look is called when a worker has found something at the streams, or the bucket cannot be
+	// read; nil = nobody is.
+	Look func()
+	Log  zerolog.Logger
 }
 
 // Member is one worker's part in the fleet: it applies holds, limits and throttles
@@ -76,6 +79,7 @@ type Member struct {
 	heldSince      time.Time
 	foreign        string // why the fleet's API is not this worker's; "" if it is
 	resumed        uint64
+	looked         uint64 // revision of the last request to look
 	cancelled      int64  // version of the cancellations
 	throttle       uint64 // revision of the last throttle
 	throttledUntil time.Time
@@ -179,6 +183,7 @@ func (m *Member) round(parent context.Context) (again bool) {
 	}
 	if err == nil {
 		listed := m.obey(view)
+		m.Control.workers.Store(int64(len(m.others) + 1))
 		m.endHold(ctx, view)
 		m.eraseDead(ctx, view)
 		err = m.announce(ctx, view)
@@ -195,10 +200,17 @@ func (m *Member) logReach(err error) {
 	switch {
 	case err != nil && !m.unreachable:
 		m.Log.Warn().Err(err).Msg("the fleet's control bucket is out of reach; what it said last stands")
+		m.look()
 	case err == nil && m.unreachable:
 		m.Log.Info().Msg("the fleet's control bucket is back")
 	}
 	m.unreachable = err != nil
+}
+
+func (m *Member) look() {
+	if m.Look != nil {
+		m.Look()
+	}
 }
 
 // stopSending is called when the others are about to count this worker as gone.

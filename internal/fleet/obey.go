@@ -21,7 +21,10 @@ func (m *Member) obey(view *View) (listed bool) {
 		m.Log.Info().Msg("a person resumed the fleet")
 		m.Gate.ResumeAnswers()
 	}
-	m.resumed, m.read = view.Resumed, true
+	if m.read && view.lookRevision > m.looked {
+		m.look()
+	}
+	m.resumed, m.looked, m.read = view.Resumed, view.lookRevision, true
 	m.others, listed = m.membership.observe(view.Members, time.Now())
 	m.divide(sharedLimit(view, m.Limit, m.others))
 	return listed

@@ -38,7 +38,7 @@ type View struct {
 	// or if nobody asked, see Look.
 	StoresNothing string
 
-	holdRevision, limitRevision uint64 // 0 = the key has no value
+	holdRevision, limitRevision, lookRevision uint64 // 0 = the key has no value
 }
 
 // age is how far the broker's time is from a worker's last sign of life. A worker that lives gives
@@ -107,6 +107,8 @@ func (v *View) take(e queue.Entry) {
 		if v.Cancelled, err = ReadCancellations(e); err != nil {
 			v.Unreadable = append(v.Unreadable, key)
 		}
+	case key == lookKey:
+		v.lookRevision = e.Revision
 	case key == resumeKey:
 		v.Resumed = e.Revision
 	case key == throttleKey:

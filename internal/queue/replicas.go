@@ -164,6 +164,9 @@ func (cs *Census) WatchReplicas() *ReplicaWatch { return &ReplicaWatch{census: c
 // Gap returns what the looks have found; nil = nothing.
 func (w *ReplicaWatch) Gap() *ReplicaGap { return w.gap }
 
+// Suspects reports whether the last look found, or did not rule out, that a replica lacks some.
+func (w *ReplicaWatch) Suspects() bool { return w.gap != nil || w.differed > 0 }
+
 // Look compares the replicas. It costs 34 small reads, and nothing where the results have one
 // replica. Looks are at least two seconds apart; one before that does nothing.
 func (w *ReplicaWatch) Look(ctx context.Context) error {

@@ -96,7 +96,8 @@ func NewPool(o PoolOptions) *Pool {
 	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
 		lines: newOrderLog(o.Log, o.LogSample)}
 	p.prefetch.slots = o.Concurrency
-	p.slots = newSlots(o.Concurrency, p.prefetch.now)
+	p.slots = newSlots(o.Concurrency, p.besideSlots)
+	p.slots.more = o.Submitter.Gate().Passed()
 	p.goroutines = newGoroutines(p.handle)
 	p.handler = p.newHandler()
 	return p

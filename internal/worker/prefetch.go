@@ -29,6 +29,12 @@ func (p *prefetch) now() int {
 	return int(min(int64(most), int64(p.slots)*2*int64(settling)/int64(max(submit, time.Millisecond))))
 }
 
+// besideSlots returns how many orders may be in hand beside the slots; below 0 where a rate limit lets fewer through
+// than there are slots.
+func (p *Pool) besideSlots() int {
+	return min(p.prefetch.now(), p.Submitter.Gate().InHand()-p.Concurrency)
+}
+
 // average is a moving average; 0 = not known. It is safe for concurrent use.
 type average struct{ mean atomic.Int64 } // nanoseconds
 

@@ -18,8 +18,9 @@ type slots struct {
 	used     int // those of pulls under way included
 	pulls    int // pulls under way, which hold the slots that they may fill
 
-	ready func() int    // what the one who waits waits for; nil = nobody waits
-	wake  chan struct{} // room for one
+	ready func() int      // what the one who waits waits for; nil = nobody waits
+	wake  chan struct{}   // room for one
+	more  <-chan struct{} // prefetch may say more; nil = it never does by itself
 }
 
 func newSlots(n int, prefetch func() int) *slots {
@@ -92,6 +93,7 @@ func (s *slots) await(ctx context.Context, ready func() int, do func(n int)) (in
 		s.mu.Unlock()
 		select {
 		case <-s.wake:
+		case <-s.more:
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

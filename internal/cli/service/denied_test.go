@@ -27,7 +27,7 @@ func TestAWorkerThatMayRequestNoOrdersSaysSo(t *testing.T) {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Living = "nats://worker:pw@"+ns.Addr().String(), "w-1", true, fleet.Living
 	q := queuetest.Connect(t, cfg)
-	m := newTopologyMonitor(q, nil, zerolog.Nop(), 0, 0)
+	m := newTopologyMonitor(q, fleet.New(q), func() bool { return true }, nil, zerolog.Nop(), 0, 0)
 	_, missing := m.status()
 	require.Empty(t, missing)
 	require.NoError(t, q.Pull(t.Context(), 1, time.Millisecond, func([]*settle.Delivery) {}))

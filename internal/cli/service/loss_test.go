@@ -15,7 +15,7 @@ func TestALossOutlivesTheBucket(t *testing.T) {
 	broker := queuetest.Start(t)
 	q := queuetest.Open(t, broker, "w-1")
 	queuetest.Publish(t, q, queuetest.Intent("A-1", "a"))
-	m := newTopologyMonitor(q, nil, zerolog.Nop(), 0, 0)
+	m := newTopologyMonitor(q, nil, nil, nil, zerolog.Nop(), 0, 0)
 	m.compare(t.Context())
 	require.Empty(t, m.losses)
 

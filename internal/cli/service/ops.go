@@ -24,8 +24,10 @@ const defaultOpsAddr = "127.0.0.1:9464"
 
 const (
 	// sizesEvery is how often the sizes of the streams are read. It is short enough for
-	// any scrape interval and costs the broker little.
+	// any scrape interval and costs the broker little. In a large fleet each worker reads them
+	// every sizesMost.
 	sizesEvery = 5 * time.Second
+	sizesMost  = 20 * time.Second
 	// sizesTimeout is the timeout of one reading.
 	sizesTimeout = 4 * time.Second
 )
@@ -91,7 +93,8 @@ func (o *operations) poll(ctx context.Context) {
 	if o.server == nil {
 		return // nobody can see them
 	}
-	repeat(ctx, sizesEvery, nil, func(ctx context.Context) { o.sizes.Store(o.measure(ctx)) })
+	pause := func() time.Duration { return o.process.Load().control.Spread(sizesEvery, sizesMost) }
+	repeat(ctx, pause, nil, func(ctx context.Context) { o.sizes.Store(o.measure(ctx)) })
 }
 
 // measure returns the sizes, or nil if the broker does not answer: no number is better

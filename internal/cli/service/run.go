@@ -217,10 +217,10 @@ func (p *process) assemble(context.Context) error {
 		DrainTimeout: cfg.DrainTimeout, Trims: p.feeder.Leads,
 		Log: p.log, LogSample: cfg.LogSample, Observer: p.env.Orders, Trace: p.env.Trace,
 	})
-	p.storage = newStorageMonitor(p.broker, q, p.log)
-	p.topology = newTopologyMonitor(q, p.submitter.Gate(), p.log, p.env.look, cfg.Queue.AckWait)
+	p.storage = newStorageMonitor(p.broker, q, p.control, p.log)
+	p.topology = newTopologyMonitor(q, p.control, p.feeder.Leads, p.submitter.Gate(), p.log, p.env.look, cfg.Queue.AckWait)
 	p.member = fleet.NewMember(fleet.Options{Control: p.control, Gate: p.submitter.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit,
-		Identity: cfg.Identity(), Log: p.log, Cancel: q.Ledger.SetCancellations, Describe: p.describe})
+		Identity: cfg.Identity(), Log: p.log, Cancel: q.Ledger.SetCancellations, Look: p.topology.lookSoon, Describe: p.describe})
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -18,6 +19,9 @@ import (
 const (
 	// storageEvery is how often the storage is checked.
 	storageEvery = time.Second
+	// storageMost is how often at least a worker of a large fleet asks another process's broker
+	// whether the queue takes orders.
+	storageMost = 10 * time.Second
 	// reviveMinFree is how many bytes must be free for a restart of the embedded broker,
 	// which writes a little when it starts.
 	reviveMinFree = 512 << 10
@@ -51,8 +55,10 @@ type store interface {
 type storageMonitor struct {
 	store store // nil = another process runs the broker
 	queue *queue.Queue
+	fleet *fleet.Control
 	log   zerolog.Logger
 	every time.Duration
+	asked time.Time     // when another process's broker was asked last
 	probe func() error  // looks for a free file descriptor
 	pause time.Duration // before the next restart
 	retry time.Time     // earliest time of the next restart
@@ -61,8 +67,8 @@ type storageMonitor struct {
 	state ops.Store
 }
 
-func newStorageMonitor(s *embedded.Server, q *queue.Queue, log zerolog.Logger) *storageMonitor {
-	m := &storageMonitor{queue: q, log: log, every: storageEvery, probe: probeDescriptors}
+func newStorageMonitor(s *embedded.Server, q *queue.Queue, f *fleet.Control, log zerolog.Logger) *storageMonitor {
+	m := &storageMonitor{queue: q, fleet: f, log: log, every: storageEvery, probe: probeDescriptors}
 	if s != nil {
 		m.store = s
 	}
@@ -71,7 +77,7 @@ func newStorageMonitor(s *embedded.Server, q *queue.Queue, log zerolog.Logger) *
 
 // run checks the storage until ctx ends.
 func (m *storageMonitor) run(ctx context.Context) {
-	repeat(ctx, m.every, nil, m.look)
+	repeat(ctx, func() time.Duration { return m.every }, nil, m.look)
 }
 
 // snapshot returns the last result.
@@ -162,6 +168,12 @@ func (m *storageMonitor) revive(why error, disk *embedded.Disk) string {
 // limit adapts the limits of the intents stream to the free space. It returns why the
 // stream refuses new orders; "" = it takes them.
 func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string {
+	if m.store == nil {
+		if pause := m.fleet.Spread(m.every, storageMost); pause > m.every && time.Since(m.asked) < pause {
+			return m.snapshot().Full
+		}
+		m.asked = time.Now()
+	}
 	have, err := m.queue.Census.Room(ctx)
 	if err != nil {
 		return m.snapshot().Full // keep the last result; the queue logs a lost connection

@@ -40,7 +40,7 @@ func newPretended(t *testing.T, change ...func(*queue.Config)) (*storageMonitor,
 	t.Helper()
 	q := queuetest.Open(t, queuetest.Start(t), "test", change...)
 	var said bytes.Buffer
-	r := newStorageMonitor(nil, q, zerolog.New(&said))
+	r := newStorageMonitor(nil, q, fleet.New(q), zerolog.New(&said))
 	store := &pretended{disk: embedded.Disk{Free: 100 << 20, Size: 100 << 20}}
 	r.store = store
 	return r, store, q, &said
@@ -68,7 +68,7 @@ func TestProducersAreRefusedBeforeTheDiskIsFull(t *testing.T) {
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "test"}), "the others' room is not limited")
 	// A worker that joins, or a person's program, leaves the limit alone, and
 	// the joined one tells the same.
-	other := newStorageMonitor(nil, q, zerolog.Nop())
+	other := newStorageMonitor(nil, q, fleet.New(q), zerolog.Nop())
 	other.look(t.Context())
 	require.Len(t, other.problems(), 1)
 
@@ -159,7 +159,7 @@ func TestMissingDescriptorsAreNamed(t *testing.T) {
 func TestAFullWaitingRoomIsToldBesideAnExternalBroker(t *testing.T) {
 	_, _, q, _ := newPretended(t)
 	require.NoError(t, q.Census.LimitWaitingRoom(t.Context(), 2, -1))
-	m := newStorageMonitor(nil, q, zerolog.Nop())
+	m := newStorageMonitor(nil, q, fleet.New(q), zerolog.Nop())
 	m.look(t.Context())
 	require.Empty(t, m.problems())
 	for _, no := range []string{"A-1", "A-2"} {

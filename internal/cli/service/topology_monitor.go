@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
 	"orderpost/internal/submit/gate"
@@ -21,6 +22,9 @@ const (
 	// consumer exist, and that no stream lost its end. A check costs a dozen small requests,
 	// and one write in the fleet if a stream has grown.
 	topologyEvery = 3 * time.Second
+	// topologyMost is the pause of a worker in a large fleet that does not lead. The worker that
+	// finds something asks all others to look at once.
+	topologyMost = 30 * time.Second
 	// topologyTimeout is the timeout of one check.
 	topologyTimeout = 4 * time.Second
 	// reviveAfterLooks is the number of checks for which the consumer is missing before a
@@ -35,6 +39,8 @@ const (
 // lost, so a person must restore the stream or accept the loss (worker repair).
 type topologyMonitor struct {
 	queue   *queue.Queue
+	fleet   *fleet.Control
+	leads   func() bool
 	gate    *gate.Gate
 	log     zerolog.Logger
 	every   time.Duration
@@ -49,6 +55,9 @@ type topologyMonitor struct {
 
 	replicas *queue.ReplicaWatch
 	wake     chan struct{} // a look is due before its time
+	asked    atomic.Bool   // by another worker
+	failed   bool          // the last look did
+	found    bool          // the last look found something that others must look at, too
 
 	reconnects atomic.Uint64 // the gate is shut from each on, until a look that began after it
 
@@ -60,21 +69,40 @@ type topologyMonitor struct {
 	replaced map[queue.Part]uint64
 }
 
-func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, every, ackWait time.Duration) *topologyMonitor {
+func newTopologyMonitor(q *queue.Queue, f *fleet.Control, leads func() bool, gate *gate.Gate, log zerolog.Logger, every, ackWait time.Duration) *topologyMonitor {
 	if every == 0 {
 		every = topologyEvery
 	}
-	m := &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait, replicas: q.Census.WatchReplicas(), wake: make(chan struct{}, 1),
+	m := &topologyMonitor{queue: q, fleet: f, leads: leads, gate: gate, log: log, every: every, ackWait: ackWait, replicas: q.Census.WatchReplicas(), wake: make(chan struct{}, 1),
 		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), stuck: make(map[queue.Part]string), replaced: make(map[queue.Part]uint64)}
 	q.Conn.OnReconnect(func() { // the broker may have been restarted on a damaged store, or on an older copy
 		m.reconnects.Add(1)
 		m.gate.Pause(holdReconnected)
-		select {
-		case m.wake <- struct{}{}:
-		default:
-		}
+		m.lookNow()
 	})
 	return m
+}
+
+func (m *topologyMonitor) lookNow() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lookSoon is called when another worker found something, or the fleet's bucket cannot be read.
+func (m *topologyMonitor) lookSoon() {
+	m.asked.Store(true)
+	m.lookNow()
+}
+
+// pause is the time until the next look. The worker that leads looks often, so that the bucket
+// remembers how far the streams have come.
+func (m *topologyMonitor) pause() time.Duration {
+	if m.failed || m.found || m.hold != "" || m.leads() {
+		return m.every
+	}
+	return m.fleet.Spread(m.every, topologyMost)
 }
 
 // first looks before the pool begins, so that no order is posted on a damaged store. It
@@ -92,7 +120,7 @@ const firstLooks = 3
 
 // run looks until ctx ends, and remembers at the end how far the streams came.
 func (m *topologyMonitor) run(ctx context.Context) {
-	repeat(ctx, m.every, m.wake, m.look)
+	repeat(ctx, m.pause, m.wake, m.look)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), topologyTimeout)
 	defer cancel()
 	m.compare(ctx) // sees the end
@@ -105,7 +133,8 @@ const holdReconnected = "the broker is back, and its streams are looked at"
 func (m *topologyMonitor) look(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, topologyTimeout)
 	defer cancel()
-	reconnects := m.reconnects.Load()
+	reconnects, asked, found := m.reconnects.Load(), m.asked.Swap(false), m.found
+	m.failed, m.found = true, false
 	m.mu.Lock()
 	last := m.last
 	m.mu.Unlock()
@@ -120,6 +149,7 @@ func (m *topologyMonitor) look(parent context.Context) {
 	m.last = now
 	m.mu.Unlock()
 	for _, s := range now {
+		m.found = m.found || s.Missing() || s.Edited != "" || s.Wrong != ""
 		if s.Missing() {
 			m.missing(s)
 		} else {
@@ -131,7 +161,14 @@ func (m *topologyMonitor) look(parent context.Context) {
 	m.revive(ctx, now)
 	m.mu.Lock()
 	m.fresh = max(m.fresh-1, 0)
+	m.found = m.found || len(m.losses) > 0 || m.replicas.Suspects()
 	m.mu.Unlock()
+	m.failed = !compared
+	if m.found && !found && !asked {
+		if err := m.fleet.AskLooks(ctx); err != nil {
+			m.log.Debug().Err(err).Msg("the other workers are not asked to look at the streams; they will by themselves")
+		}
+	}
 	m.keepGate(now)
 	if compared && reconnects == m.reconnects.Load() {
 		m.gate.Release(holdReconnected)
@@ -231,6 +268,7 @@ func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 	if !another {
 		return
 	}
+	m.found = true
 	if s.Part == queue.PartConsumer && !was {
 		m.queue.Worker.Disconnected()
 	}
@@ -249,6 +287,7 @@ func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 // worker that started while this one could not be seen, or a person, changed it.
 func (m *topologyMonitor) alignClaims(s queue.PartState) {
 	if former := m.queue.Claims.Align(s.AckWait); former != s.AckWait {
+		m.found = true
 		m.log.Warn().Stringer("from", former).Stringer("to", s.AckWait).
 			Msg(s.Name + " has another AckWait since: this worker gave up its orders, which are delivered again, and keeps to the new one. Give all workers the same ORDERPOST_ACK_WAIT")
 	}

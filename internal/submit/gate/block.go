@@ -273,6 +273,9 @@ func (p *Permit) Release(s Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p.released = true
+	if p.passed {
+		g.pace.passed.Add(-1)
+	}
 	g.inflight--
 	if p.trial {
 		g.trials--

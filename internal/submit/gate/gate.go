@@ -74,6 +74,7 @@ type Permit struct {
 	gate     *Gate
 	trial    bool
 	released bool          // only the holder's goroutine uses it
+	passed   bool          // it has its token of the rate limit
 	rateWait time.Duration // time spent waiting for the rate limit
 }
 
@@ -220,6 +221,7 @@ func (g *Gate) Enter(ctx context.Context, suspect bool, wake <-chan struct{}) (*
 			p.Release(Signal{})
 			return nil, err
 		}
+		g.pace.pass(p)
 		total += waited
 		if p.rateWait = total; waited == 0 || p.stillValid() {
 			return p, nil

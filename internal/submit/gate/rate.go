@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +24,12 @@ type pace struct {
 	limiter  *rate.Limiter
 	turn     chan struct{} // held by the one order that waits for a token
 	waitedAt atomic.Int64  // when an order last waited for the limit, in Unix nanoseconds
+	passed   atomic.Int64  // permits that have their token
+	more     chan struct{} // room for one; see Gate.Passed
 }
 
 func newPace(g *Gate, perSecond float64) *pace {
-	p := &pace{gate: g, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1)}
+	p := &pace{gate: g, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1), more: make(chan struct{}, 1)}
 	p.set(perSecond)
 	return p
 }
@@ -34,6 +37,7 @@ func newPace(g *Gate, perSecond float64) *pace {
 // set sets the limit in requests per second, with a burst of at most 50 ms worth of them.
 // 0 means no limit.
 func (p *pace) set(perSecond float64) {
+	defer p.tellMore()
 	if perSecond <= 0 {
 		p.limiter.SetLimit(rate.Inf)
 		return
@@ -51,6 +55,38 @@ func (p *pace) limit() (perSecond float64, binds bool) {
 	}
 	return float64(l), time.Since(time.Unix(0, p.waitedAt.Load())) < rateMemory
 }
+
+// pass notes that a permit has its token.
+func (p *pace) pass(permit *Permit) {
+	permit.passed = true
+	p.passed.Add(1)
+	if p.limiter.Limit() != rate.Inf {
+		p.tellMore()
+	}
+}
+
+func (p *pace) tellMore() {
+	select {
+	case p.more <- struct{}{}:
+	default: // whoever waits finds out
+	}
+}
+
+// leastAhead is how many orders the pool has in hand at least for a rate limit.
+const leastAhead = 2
+
+// InHand returns how many orders the pool should have in hand: those that have passed the rate limit, and as many
+// as it lets through in a second. More would wait here while other workers, whose share is free, have none.
+func (g *Gate) InHand() int {
+	limit := g.pace.limiter.Limit()
+	if limit >= math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(g.pace.passed.Load()) + max(leastAhead, int(math.Ceil(float64(limit))))
+}
+
+// Passed receives after an order has passed the rate limit or the limit was set: InHand may say more.
+func (g *Gate) Passed() <-chan struct{} { return g.pace.more }
 
 // await takes a token of the limit and returns how long it waited, at least 1 ns if it
 // waited at all.

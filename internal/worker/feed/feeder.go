@@ -18,10 +18,12 @@ import (
 
 const (
 	// roundEvery is the time between two looks, dryEvery while workers had nothing to do,
-	// idleEvery while another worker feeds, or after a listing that failed.
+	// idleEvery while another worker feeds, or after a listing that failed. In a large fleet
+	// each worker looks every idleMost: one of them soon finds that nobody feeds.
 	roundEvery = 100 * time.Millisecond
 	dryEvery   = 20 * time.Millisecond
 	idleEvery  = 250 * time.Millisecond
+	idleMost   = 4 * time.Second
 	// listEvery is how often the feeder lists what waits, if it knows of something.
 	listEvery = 500 * time.Millisecond
 	// sweepEvery is how often it looks for times that are long past.
@@ -161,7 +163,7 @@ func (f *Feeder) round(ctx context.Context) (wait time.Duration, err error) {
 		f.Log.Debug().Msg("this worker feeds the queue from the waiting room")
 	}
 	if err != nil || !feeds {
-		return idleEvery, err
+		return f.Fleet.Spread(idleEvery, idleMost), err
 	}
 	if behind, err := f.readHolds(ctx); err != nil || behind {
 		return roundEvery, ignoreBehind(err)
