@@ -295,9 +295,12 @@ func (s *stage) all() []*process {
 	return list
 }
 
+// lastWords are those of the servers, the API and the first workers.
 func (s *stage) lastWords(n int, about string) (text string) {
-	for _, p := range s.all() {
-		text += "\n" + p.lastWords(n, about)
+	for i, p := range s.all() {
+		if i < 3 || i >= len(s.workers) {
+			text += "\n" + p.lastWords(n, about)
+		}
 	}
 	return text
 }

@@ -172,6 +172,13 @@ func (s *fleetStage) until(ctx context.Context, is func(v *fleet.View) bool) err
 		if err != nil || is(v) {
 			return err
 		}
+		for _, p := range s.workers {
+			select {
+			case <-p.done:
+				return fmt.Errorf("%s", p.lastWords(errorLines, ""))
+			default:
+			}
+		}
 		if err := s.workers[0].lookAgain(ctx); err != nil {
 			return err
 		}
@@ -313,6 +320,7 @@ func (s *fleetStage) change(ctx context.Context, out *outcome) error {
 		return err
 	}
 	<-last.done
+	s.workers = s.workers[:len(s.workers)-1]
 	killed := time.Now()
 	err = s.until(ctx, s.shared(name))
 	out.Workers.Lost = time.Since(killed).Seconds()
