@@ -11,13 +11,21 @@ import (
 // startTrimming removes settled intents from the queue's stream until stop is called
 // (R14). stop removes what was settled last.
 func (p *Pool) startTrimming() (stop func()) {
-	end := inBackground(settle.TrimEvery, p.trim)
+	end := inBackground(p.trimPause, p.trim)
 	return func() {
 		end()
 		last, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		p.trim(last)
 	}
+}
+
+// trimPause is longer where another worker trims: what is removed singly lingers for seconds.
+func (p *Pool) trimPause() time.Duration {
+	if p.Trims() {
+		return settle.TrimEvery
+	}
+	return housekeepEvery
 }
 
 func (p *Pool) trim(ctx context.Context) {
@@ -38,7 +46,9 @@ const housekeepEvery = time.Second
 
 // startHousekeeping asks for overdue deliveries (R9), forgets old results (R11) and removes dead letters that no
 // record names (R4), which one worker of a fleet does, until stop is called.
-func (p *Pool) startHousekeeping() (stop func()) { return inBackground(housekeepEvery, p.housekeep) }
+func (p *Pool) startHousekeeping() (stop func()) {
+	return inBackground(func() time.Duration { return housekeepEvery }, p.housekeep)
+}
 
 func (p *Pool) housekeep(ctx context.Context) {
 	if !p.Trims() {
@@ -79,14 +89,14 @@ func (p *Pool) sweepLetters(ctx context.Context) (removed int, err error) {
 }
 
 // inBackground calls do again and again, with a pause in between, until stop is called, which waits for the call under way.
-func inBackground(pause time.Duration, do func(context.Context)) (stop func()) {
+func inBackground(pause func() time.Duration, do func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
 			do(ctx)
-			if settle.Sleep(ctx, pause) != nil {
+			if settle.Sleep(ctx, pause()) != nil {
 				return
 			}
 		}
