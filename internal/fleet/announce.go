@@ -10,10 +10,11 @@ import (
 )
 
 // announce gives a sign of life if one is due. What it says of our share is true
-// already. view shows our last one.
-func (m *Member) announce(ctx context.Context, view *View) error {
+// already.
+func (m *Member) announce(ctx context.Context) error {
 	p := m.Describe()
-	if m.noteClocks(view.Members, p.ClockMS); m.ClockNote() != "" {
+	m.clockMS = p.ClockMS
+	if m.ClockNote() != "" {
 		p.Notes = append(p.Notes, m.ClockNote())
 	}
 	p.Worker, p.ID, p.Joined = m.Name, m.membership.id, m.membership.joined

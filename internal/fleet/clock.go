@@ -9,13 +9,12 @@ import (
 const clocksApart = time.Minute
 
 // noteClocks compares the broker's time of our last sign of life with the time at which we sent it.
-// apiMS is the API's clock minus this machine's; nil = not known.
-func (m *Member) noteClocks(members []Presence, apiMS *int64) {
+func (m *Member) noteClocks(members []Presence) {
 	own := m.membership.find(members)
 	if own < 0 || members[own].Beat != m.membership.beat {
 		return
 	}
-	note := clockNote(members[own].SeenAt.Sub(m.membership.sent.Round(0)), apiMS)
+	note := clockNote(members[own].SeenAt.Sub(m.membership.sent.Round(0)), m.clockMS)
 	switch before := m.ClockNote(); {
 	case note != "" && before == "":
 		m.Log.Warn().Msg(note)

@@ -35,16 +35,16 @@ func TestAWorkerNamesTheBrokersClock(t *testing.T) {
 			return []Presence{{ID: m.membership.id, Beat: beat, SeenAt: seen, revision: beat}}
 		}
 		m.membership.said(1, time.Now())
-		m.noteClocks(view(1, time.Now().Add(time.Second)), nil)
+		m.noteClocks(view(1, time.Now().Add(time.Second)))
 		require.Empty(t, m.ClockNote())
 		time.Sleep(2 * time.Minute)
 		m.membership.said(2, time.Now())
-		m.noteClocks(view(1, time.Now().Add(-2*time.Minute)), nil)
+		m.noteClocks(view(1, time.Now().Add(-2*time.Minute)))
 		require.Empty(t, m.ClockNote(), "a replica that lags")
-		m.noteClocks(view(2, time.Now().Add(-time.Hour)), nil)
+		m.noteClocks(view(2, time.Now().Add(-time.Hour)))
 		require.Contains(t, m.ClockNote(), "1h0m0s ahead of the broker's")
 		m.membership.said(3, time.Now())
-		m.noteClocks(view(3, time.Now()), nil)
+		m.noteClocks(view(3, time.Now()))
 		require.Empty(t, m.ClockNote())
 	})
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// readEvery is how often a member reads the bucket, beside the watch. One that waits for the others to
 	// see it reads every joinEvery.
-	readEvery = time.Second
+	readEvery = 2 * time.Second
 	joinEvery = 250 * time.Millisecond
 	// overdueEvery is the shortest time between two looks at a worker whose term is over.
 	overdueEvery = 100 * time.Millisecond
@@ -71,6 +71,7 @@ type Member struct {
 	announced   Presence  // the last confirmed sign of life
 	announcedAt time.Time // when it was sent
 	unreachable bool      // the last round failed
+	readAt      time.Time // when the bucket was read last
 
 	// What the bucket said, as far as it is applied.
 	read           bool   // the bucket has been read once
@@ -85,6 +86,7 @@ type Member struct {
 	throttledUntil time.Time
 
 	clockNote atomic.Pointer[string]
+	clockMS   *int64 // the API's clock minus this machine's; nil = not known
 
 	fence *time.Timer
 	mu    sync.Mutex // guards fenced
@@ -115,10 +117,11 @@ func (m *Member) Run(ctx context.Context) {
 	defer m.leave()
 	tick := time.NewTimer(readEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for woken := true; ctx.Err() == nil; {
 		changed := m.Gate.Changed()
 		m.announceThrottle(ctx)
-		if again := m.round(ctx); again {
+		again := m.round(ctx, woken)
+		if woken = false; again {
 			continue
 		}
 		tick.Reset(m.pause(time.Now()))
@@ -129,7 +132,7 @@ func (m *Member) Run(ctx context.Context) {
 			case <-tick.C:
 				waiting = false
 			case <-wake:
-				waiting = false
+				waiting, woken = false, true
 			case <-changed:
 				changed = m.Gate.Changed()
 				m.announceThrottle(ctx)
@@ -140,11 +143,16 @@ func (m *Member) Run(ctx context.Context) {
 
 // pause is the time until the next round.
 func (m *Member) pause(now time.Time) time.Duration {
-	d := readEvery
+	d := announceEvery
 	if !m.membership.joined && len(m.others) > 0 {
 		d = joinEvery
 	}
 	return min(d, max(m.membership.nextTerm(now), overdueEvery))
+}
+
+// reads reports whether the bucket is to be read now, not only a sign of life to be given.
+func (m *Member) reads(now time.Time) bool {
+	return !m.membership.joined || m.unreachable || m.holdRevision > 0 || m.membership.nextTerm(now) == 0 || now.Sub(m.readAt) > readEvery-announceEvery/2
 }
 
 // watch wakes the member early. If the watch fails, the ticker has to do.
@@ -157,7 +165,7 @@ func (m *Member) watch(ctx context.Context, wake chan<- struct{}) {
 			}
 		})
 		if err != nil {
-			m.Log.Debug().Err(err).Msg("the control bucket cannot be watched; it is read every second")
+			m.Log.Debug().Err(err).Msg("the control bucket cannot be watched; it is read every two seconds")
 		}
 		select {
 		case <-ctx.Done():
@@ -166,12 +174,19 @@ func (m *Member) watch(ctx context.Context, wake chan<- struct{}) {
 	}
 }
 
-// round reads the bucket, obeys, and announces this worker. again means that it
+// round reads the bucket if it is time or the member was woken, obeys, and announces this worker. again means that it
 // gave the first sign of life of this stay: the next round should come now.
-func (m *Member) round(parent context.Context) (again bool) {
+func (m *Member) round(parent context.Context, woken bool) (again bool) {
 	ctx, cancel := context.WithTimeout(parent, exchangeTimeout)
 	defer cancel()
 	m.rejoin()
+	if !woken && !m.reads(time.Now()) {
+		if err := m.announce(ctx); parent.Err() == nil {
+			m.logReach(err)
+		}
+		return false
+	}
+	m.readAt = time.Now()
 	view, err := m.Control.read(ctx)
 	if err == nil && m.former != "" {
 		if err = m.Control.Remove(ctx, Presence{Worker: m.Name, ID: m.former}); err == nil {
@@ -186,7 +201,8 @@ func (m *Member) round(parent context.Context) (again bool) {
 		m.Control.workers.Store(int64(len(m.others) + 1))
 		m.endHold(ctx, view)
 		m.eraseDead(ctx, view)
-		err = m.announce(ctx, view)
+		m.noteClocks(view.Members)
+		err = m.announce(ctx)
 		again = err == nil && !listed
 	}
 	if parent.Err() == nil {
