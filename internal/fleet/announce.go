@@ -24,7 +24,11 @@ func (m *Member) announce(ctx context.Context) error {
 	// Who has joined asks no more who sees it.
 	same := !slices.ContainsFunc(p.Sees, func(id string) bool { return !slices.Contains(last.Sees, id) }) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share && p.Cancelled == last.Cancelled
 	sent := time.Now()
-	if same && sent.Sub(m.announcedAt) < announceEvery && m.membership.nextTerm(sent) > 0 {
+	every := announceEvery
+	if m.membership.nextTerm(sent) == 0 {
+		every = overdueEvery
+	}
+	if same && sent.Sub(m.announcedAt) < every {
 		return nil
 	}
 	m.beat++ // also if this fails: the broker may store it later
@@ -37,7 +41,7 @@ func (m *Member) announce(ctx context.Context) error {
 		}
 		return err
 	}
-	if m.announcedAt.IsZero() && len(m.others) > 0 {
+	if m.announcedAt.IsZero() && m.limited && len(m.others) > 0 { // they make room
 		if err := m.Control.bucket.Put(ctx, joinKey, p.ID); err != nil {
 			m.Log.Debug().Err(err).Msg("the others will find out in a second")
 		}

@@ -44,3 +44,24 @@ func TestTheBucketSpeaksAsEver(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(claim.Value), `{"url":"https://api.example.com","label":"main","by":"w-1","at":"20`)
 }
+
+// TestWorkersShareTheirLooks: in a larger fleet each looks less often, and one that has found something has
+// the others look.
+func TestWorkersShareTheirLooks(t *testing.T) {
+	s := startBroker(t)
+	first, second := open(t, s, "w-1"), open(t, s, "w-2")
+	require.Equal(t, time.Second, first.Spread(time.Second, time.Minute), "nobody was seen yet")
+	looks := make(chan struct{}, 9)
+	for _, n := range []*node{first, second} {
+		m := newMember(n.Control, n.name)
+		m.Look = func() { looks <- struct{}{} }
+		n.runs(t, m)
+	}
+	for _, n := range []*node{first, second} {
+		require.Eventually(t, func() bool { return n.Spread(time.Second, time.Minute) == 2*time.Second }, time.Minute, time.Millisecond)
+	}
+	require.Equal(t, 1500*time.Millisecond, first.Spread(time.Second, 1500*time.Millisecond))
+	require.NoError(t, first.AskLooks(t.Context()))
+	<-looks
+	<-looks
+}

@@ -22,11 +22,16 @@ func newMember(c *Control, name string) *Member {
 func (n *node) run(t *testing.T) *Member {
 	t.Helper()
 	m := newMember(n.Control, n.name)
+	n.runs(t, m)
+	return m
+}
+
+func (n *node) runs(t *testing.T, m *Member) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() { defer close(over); m.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-over })
-	return m
 }
 
 // TestAHoldLastsItsTime by the monotonic time of a worker, from when it first read the hold: what the

@@ -17,8 +17,9 @@ const (
 	// see it reads every joinEvery.
 	readEvery = 2 * time.Second
 	joinEvery = 250 * time.Millisecond
-	// overdueEvery is the shortest time between two looks at a worker whose term is over.
-	overdueEvery = 100 * time.Millisecond
+	// overdueEvery is the shortest time between two looks at workers whose terms are over. Where the broker
+	// is overloaded, those of many are.
+	overdueEvery = 500 * time.Millisecond
 	// announceEvery is how often it gives a sign of life.
 	announceEvery = time.Second
 	// fenceMargin is how long before the end of its term a member that cannot give
@@ -144,7 +145,7 @@ func (m *Member) Run(ctx context.Context) {
 // pause is the time until the next round.
 func (m *Member) pause(now time.Time) time.Duration {
 	d := announceEvery
-	if !m.membership.joined && len(m.others) > 0 {
+	if m.limited && !m.membership.joined && len(m.others) > 0 {
 		d = joinEvery
 	}
 	return min(d, max(m.membership.nextTerm(now), overdueEvery))

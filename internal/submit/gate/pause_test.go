@@ -40,3 +40,21 @@ func TestTimesAreInUTC(t *testing.T) {
 	require.Equal(t, time.UTC, block.Since.Location())
 	require.Equal(t, time.UTC, block.Until.Location())
 }
+
+// TestInHand: below a rate limit the pool has in hand what passed it, and what it lets through in a second.
+func TestInHand(t *testing.T) {
+	g := New(Config{Concurrency: 10, RateLimit: 5, Patience: time.Minute}, zerolog.Nop(), Hooks{Changed: func(State) {}, Resumed: func() {}})
+	require.Equal(t, 5, g.InHand())
+	<-g.Passed() // the limit was set
+	p, err := g.Enter(t.Context(), false, nil)
+	require.NoError(t, err)
+	<-g.Passed()
+	require.Equal(t, 6, g.InHand())
+	g.SetLimit(1.7)
+	<-g.Passed()
+	require.Equal(t, 3, g.InHand(), "two beside the one that passed")
+	p.Release(Signal{})
+	require.Equal(t, 2, g.InHand())
+	g.SetLimit(0)
+	require.Greater(t, g.InHand(), 1_000_000)
+}
