@@ -30,7 +30,7 @@ type importOptions struct {
 	maxStdin                         int64
 	skipInvalid, dryRun, retryFailed bool
 	wait, json, quiet                bool
-	maxErrors                        int
+	maxErrors, canary                int
 	rate                             float64
 	results                          string
 	person                           broker.Person
@@ -69,6 +69,7 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.BoolVar(&o.direct, "direct", false, "leave out the waiting room: orders that come later wait behind all of these")
 	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
+	f.IntVar(&o.canary, "canary", 0, "enqueue this many orders first, and the rest once all of them are accepted")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this file, as a workbook if it ends in .xlsx, else as CSV; - is standard output; implies --wait")
 	cli.NotEmpty(cmd, "sheet", "order-no-template", "mapping", "deadline", "not-before", "lane", "results") // without its time an order would be sent at once
@@ -108,6 +109,9 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	}
 	if o.dryRun && (o.wait || o.results != "") {
 		bad("--dry-run: enqueues nothing, so there is nothing to wait for")
+	}
+	if o.canary < 0 {
+		bad("--canary: %d is not a number of orders", o.canary)
 	}
 	if o.maxStdin < 1 {
 		bad("--max-stdin: %d is not a number of MiB", o.maxStdin)

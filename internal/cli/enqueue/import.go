@@ -20,6 +20,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/status"
 )
@@ -208,6 +209,11 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 
 // publish publishes one file and prints its summary.
 func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
+	if j.o.canary > 0 && j.o.canary < f.summary.Rows {
+		if done, err := j.sendCanary(ctx, q, f); err != nil {
+			return done, err
+		}
+	}
 	j.sending = newSending(j.line, f.Name(), f.summary.Rows)
 	done, err := f.Publish(ctx, q, f.summary)
 	j.line.end()
@@ -238,6 +244,30 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 		err = &cli.ExitError{Code: cli.ExitPartial, Err: err}
 	}
 	return done, err
+}
+
+// sendCanary enqueues the first orders of a file, and waits until they have outcomes. It fails if not all are accepted.
+func (j *job) sendCanary(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
+	j.sending = newSending(j.line, f.Name(), j.o.canary)
+	done, err := f.PublishFirst(ctx, q, f.summary, j.o.canary)
+	j.line.end()
+	if err != nil {
+		return done, err
+	}
+	m := newMeter(j.line, j.o.quiet)
+	p, err := done.Wait(ctx, q, m.show)
+	m.end()
+	if err != nil {
+		return done, err
+	}
+	if done.AllFine() && p.Outcomes[order.OutcomeAccepted] == p.Settled {
+		if !j.o.quiet {
+			_, _ = fmt.Fprintf(j.stderr, "The first %d orders of %s are accepted; going on with the rest.\n", j.o.canary, cli.Printable(f.Name()))
+		}
+		return done, nil
+	}
+	return done, &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("not all of the first %d orders of %s were accepted, so nothing else was enqueued. What became of them: orderpost enqueue results %s. "+
+		"To enqueue the rest: the same command without --canary", j.o.canary, f.Name(), status.ShellWord(f.Batch))}
 }
 
 // sayApprovals says that an import may need an approval, if that depends on what it holds: a

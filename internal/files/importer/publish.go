@@ -94,8 +94,15 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 		p.piece = max(1, min(chunkRows, int(f.o.Rate/5)))
 		p.limiter = rate.NewLimiter(rate.Limit(f.o.Rate), p.piece)
 	}
+	left := f.first
 	err := ordered(ctx, chunksInFlight, func(ctx context.Context, submit func(func(context.Context) ([]rowResult, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
+			if f.first > 0 {
+				rows = rows[:min(left, len(rows))]
+				if left -= len(rows); len(rows) == 0 {
+					return nil
+				}
+			}
 			return submit(func(ctx context.Context) ([]rowResult, error) { return p.publish(ctx, rows) })
 		})
 		return err
@@ -120,6 +127,13 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 		cancelErr = nil
 	}
 	return p.out, errors.Join(err, cancelErr)
+}
+
+// PublishFirst is Publish for the first rows of the file alone. Publish goes on behind them.
+func (f *File) PublishFirst(ctx context.Context, q *queue.Queue, checked Summary, rows int) (*Result, error) {
+	f.first = rows
+	defer func() { f.first = 0 }()
+	return f.Publish(ctx, q, checked)
 }
 
 // begin reads the state of the batch, or creates the batch.
