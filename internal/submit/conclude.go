@@ -97,7 +97,7 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 		r.Error = "" // people read both
 	}
 	switch {
-	case j.Verdict == order.Unsure && j.Hold != "" && j.Rule == 0:
+	case j.Verdict == order.Unsure && j.Hold != "" && j.Rule == 0 && x.Answer.Complete:
 		t.keep(&x.Answer, order.Unexplained, j.Reason)
 	case j.Verdict.LeavesDoubt():
 		h.Doubt(j.Reason)

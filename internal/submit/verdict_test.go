@@ -56,7 +56,7 @@ func inPhase(status int, p http1.Phase) reply {
 
 // wantSettlement says what becomes of an order whose only attempt, with one
 // attempt allowed per submission, had this verdict.
-func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) order.Settlement {
+func wantSettlement(v order.Verdict, status int, phase http1.Phase, p order.Policy, doubted bool) order.Settlement {
 	back := order.Settlement{Action: order.ActHandBack, Unsure: doubted}
 	settle := func(o order.Outcome) order.Settlement {
 		return order.Settlement{Action: order.ActSettle, Outcome: o, Unsure: o == order.OutcomeUnknown}
@@ -80,6 +80,9 @@ func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) o
 	case order.Denied:
 		return back
 	case order.Unsure:
+		if p == order.Park && phase == http1.PhaseDone && status >= 200 && status < 500 && !slices.Contains([]int{408, 460, 499}, status) {
+			return order.Settlement{Action: order.ActHandBack, Unsure: true} // a rule may explain it
+		}
 		if p == order.Park {
 			return settle(order.OutcomeUnknown)
 		}
@@ -124,6 +127,6 @@ func checkStatus(t *testing.T, status int, phase http1.Phase, policy order.Polic
 	}
 	require.NotEmpty(t, rep.Reason, "status %d", status)
 	got := order.Decide(rep, order.Facts{Policy: policy, FirstProven: !doubted})
-	wantS := wantSettlement(want, status, policy, doubted)
+	wantS := wantSettlement(want, status, phase, policy, doubted)
 	require.Equal(t, wantS, got, "status %d: %+v", status, rep)
 }
