@@ -19,6 +19,8 @@ const lookupShare = 10
 type looks struct {
 	slots chan struct{}
 	next  atomic.Int64 // when the rate allows the next one, in Unix nanoseconds
+	// uncovered is the status of the last answer that no lookup rule covers; 0 = each is covered by the present rules.
+	uncovered atomic.Int64
 }
 
 func newLooks(concurrency int) *looks {
@@ -127,7 +129,9 @@ func (t *submission) look(ctx context.Context, l *answer.Lookup) order.End {
 		p.Release(gate.Signal{Verdict: order.Retry, Failed: true, Cause: answer.Bounded(t.clean(causeOf(&x, x.Reason())), 200)})
 	default:
 		p.Release(gate.Signal{})
-		t.log.Warn().Str("order_no", t.Order.OrderNo()).Int("status", status).Str("answer", x.Answer.Shown()).Msg("no lookup rule covers this answer; the order stays in doubt")
+		if t.looks.uncovered.Swap(int64(status)) != int64(status) {
+			t.log.Warn().Str("order_no", t.Order.OrderNo()).Int("status", status).Str("answer", x.Answer.Shown()).Msg("no lookup rule covers this answer; such orders stay in doubt")
+		}
 	}
 	return t.lookAgain(t.budget.delay(r.History, l.First))
 }

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,19 @@ func TestADeadlineDoesNotEndDoubt(t *testing.T) {
 		s.Deadline = time.Now().Add(-time.Minute)
 		rep := *r.Submit(context.Background(), s)
 		require.Equal(t, order.OutcomeAccepted, decide(rep, order.Facts{Policy: order.Park}).Outcome)
+	})
+}
+
+// What no lookup rule covers is told once, and to people who look.
+func TestAnAnswerThatNoLookupRuleCoversIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := lookupRig(t, order.Park, func(call) reply { return reply{status: 418} })
+		for range 2 {
+			r.Submit(context.Background(), doubtful(t, "n"))
+		}
+		require.Len(t, r.Notes(), 1)
+		require.Contains(t, r.Notes()[0], "lookups are answered with status 418")
+		require.Equal(t, 1, strings.Count(r.log.String(), "no lookup rule covers this answer"))
 	})
 }
 

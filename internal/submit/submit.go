@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -133,6 +134,9 @@ func (s *Submitter) Notes() []string {
 	if note := s.rulesNote.Load(); note != nil {
 		notes = append(notes, *note)
 	}
+	if status := s.looks.uncovered.Load(); status > 0 {
+		notes = append(notes, fmt.Sprintf("lookups are answered with status %d, and no lookup rule in ORDERPOST_RULES covers that answer: those orders stay in doubt", status))
+	}
 	if note := s.keys.note(); note != "" {
 		notes = append(notes, note)
 	}
@@ -226,6 +230,7 @@ func (s *Submitter) reloadRules() {
 	}
 	if changed {
 		s.log.Info().Int("rules", s.judge.Rules.Len()).Msg("rules file read again")
+		s.looks.uncovered.Store(0)
 		s.refusals.rulesChanged()
 		s.gate.RulesChanged()
 	}
