@@ -80,7 +80,7 @@ func (t *submission) decideByRecalled(ctx context.Context) order.End {
 			return order.EndNone
 		case !t.parks() || !h.Unsure:
 			return order.EndNone
-		case h.Settleable() && t.gate.Stands(gate.BlockRefusals), t.unexplained() && t.gate.Stands(gate.BlockAnswer):
+		case h.Settleable() && t.gate.Stands(gate.BlockRefusals), t.unexplained() && t.awaitsRule():
 		case h.Settleable() && judged && j.Verdict == order.Rejected && t.refusals.believes():
 			h.Unsure = false
 			return order.EndNone
@@ -107,6 +107,14 @@ func (t *submission) decideByRecalled(ctx context.Context) order.End {
 		}
 		t.waitedAtGate(time.Since(began))
 	}
+}
+
+// awaitsRule reports whether the answers that no rule explains hold the pool, and other orders can end that hold. If
+// nobody has tried for the longest delay although one may, this order is all there is, and it may not be posted.
+func (t *submission) awaitsRule() bool {
+	left, trying := t.gate.SuspectWait(gate.BlockAnswer)
+	alone := trying && left <= 0 && time.Since(t.report.History.LastAttemptAt) > t.cfg.RetryDelayMax
+	return t.gate.Stands(gate.BlockAnswer) && !alone
 }
 
 // parks reports whether an order in doubt is not posted again.
