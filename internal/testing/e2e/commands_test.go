@@ -45,7 +45,8 @@ var needsRoot = []string{"apt", "sudoedit", "systemctl", "(umask"}
 const asTheUnit = "sudo -u orderpost ORDERPOST_DATA_DIR=/var/lib/orderpost "
 
 // elsewhere are the commands that have a test or a step of CI of their own.
-var elsewhere = []string{"go run ./cmd/demo", "go test ./...", "go run ./proof/cmd/chaos", "go run ./proof/cmd/simulate", "go run ./proof/cmd/bench"}
+var elsewhere = []string{"go run ./cmd/demo", "go test ./...", "go run ./proof/cmd/chaos", "go run ./proof/cmd/simulate", "go run ./proof/cmd/bench",
+	"orderpost certify", "set -a; . ./certify.env"}
 
 // programs are ours, by the names that the documents use.
 var programs = map[string]cli.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run, "sandbox": sandbox.Run,
@@ -113,6 +114,7 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 	require.NoError(t, os.WriteFile("answer.txt", []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"code\":7}"), 0o600))
 	require.NoError(t, os.WriteFile("orders.ndjson", []byte(`{"order_no":"E-1","timeout":60}`+"\n"), 0o600))
 	require.NoError(t, os.WriteFile("orders.csv", []byte("order_no,timeout,amount\nD-1,60,1\nD-2,60,2\n"), 0o600))
+	require.NoError(t, os.WriteFile("theirs.csv", []byte("order_no,reference\nD-1,D-1\nT-1,T-1\n"), 0o600))
 	book := xlsxtest.Book{Sheets: []string{`<cols><col min="3" max="3" hidden="1"/></cols><sheetData><row r="1">` + xlsxtest.Texts("order_no", "timeout") +
 		`</row><row r="2" hidden="1">` + xlsxtest.Texts("X-1") + `<c><f>6*10</f><v>60</v></c></row></sheetData><autoFilter ref="A1:B2"/><mergeCells><mergeCell ref="A2:A3"/></mergeCells>`}}
 	require.NoError(t, os.WriteFile("orders.xlsx", book.Bytes(), 0o600))
@@ -236,7 +238,7 @@ func (p *place) exec(ctx context.Context, args []string) error {
 		return p.until(run, environ, `"message":"working"`, args[1:]...)
 	case command == "sandbox":
 		return p.until(run, environ, "Listening on ", "--addr", "127.0.0.1:0")
-	case strings.HasPrefix(command, "deadletter drop"), strings.HasPrefix(command, "worker adopt"), strings.HasPrefix(command, "worker repair"):
+	case strings.HasPrefix(command, "deadletter drop"), strings.HasPrefix(command, "worker adopt"), strings.HasPrefix(command, "worker repair"), slices.Contains(args, "--apply"):
 		args = append(args, "--yes") // there is nobody to ask
 	case command == "console":
 		environ["ORDERPOST_CONSOLE_LISTEN"] = "127.0.0.1:0"

@@ -25,14 +25,14 @@ import (
 var acts = map[string]journal.Kind{
 	"orderpost enqueue": journal.Import, "orderpost enqueue cancel": journal.Cancel,
 	"orderpost enqueue pause": journal.Pause, "orderpost enqueue continue": journal.GoOn, "orderpost lane": journal.Lane, "orderpost worker lane": journal.Lane,
-	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop,
+	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop, "orderpost reconcile": journal.Resolve,
 	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
 	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
 	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair, "orderpost notify retry": journal.Tell,
 }
 
 // looks are the commands that change nothing, and the programs that run on.
-var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost pending", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost version", "orderpost console", "orderpost console user",
+var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost pending", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost version", "orderpost console", "orderpost console user", "orderpost certify",
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health",

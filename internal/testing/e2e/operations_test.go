@@ -51,7 +51,7 @@ func TestDocuments(t *testing.T) {
 			require.NoError(t, err, "%s names %s", path, m[1])
 		}
 		if filepath.Base(path) != "producers.md" { // it has a test of its own, and variables of other programs
-			requireSettings(t, path, strings.ReplaceAll(string(text), "ORDERPOST_SANDBOX", ""))
+			requireSettings(t, path, strings.NewReplacer("ORDERPOST_SANDBOX", "", cli.CertifyPrefix, cli.EnvPrefix).Replace(string(text)))
 		}
 	}
 	for _, path := range []string{"nats/nats.conf", "nats/cluster.conf", "nats/kustomization.yaml", "cluster.env", "compose.yaml"} {
