@@ -29,8 +29,7 @@ var plants = map[string][]plantPatch{
 	// The log of intents is purged up to what was delivered, before the results are certain (R14).
 	"trim-ahead": {after("internal/settle/trim.go", "\tupTo := tr.settled\n", "\tupTo = p.Delivered\n")},
 	// One absent answer is believed, and ends doubt. The order is posted again (R3).
-	"absent-at-once": {{"internal/order/lookup.go", absentOnce, strings.Replace(absentOnce, "h.AbsentAt.IsZero()", "h.AbsentAt.IsZero() && false", 1)},
-		{"internal/order/lookup.go", absentTwice, strings.Replace(absentTwice, "known >= quarantine", "true", 1)}},
+	"absent-at-once": {after("internal/order/lookup.go", absentOnce, "\t\tr.Verdict, r.Final, h.Unsure = VerdictNone, true, false\n\t\treturn EndAbsent\n")},
 	// A second absent answer is believed at once (R3).
 	"short-quarantine": {{"internal/order/lookup.go", absentTwice, strings.Replace(absentTwice, "known >= quarantine", "known >= quarantine/20", 1)}},
 	// Each settled order leaves 16 kB, and every other one a goroutine and a file.
@@ -44,7 +43,7 @@ var plants = map[string][]plantPatch{
 var lookupPlants = map[string]bool{"absent-at-once": true, "short-quarantine": true}
 
 const (
-	absentOnce   = "	case f == FoundAbsent && h.AbsentAt.IsZero():\n"
+	absentOnce   = "	case f == FoundAbsent && h.AbsentAt.IsZero():\n\t\th.AbsentAt = now.UTC()\n"
 	absentTwice  = "	case f == FoundAbsent && known >= quarantine:\n"
 	settleFunc   = "func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s order.Settlement) (Entry, error) {\n"
 	classifyFunc = "func (wk *Worker) classify(d *Delivery, now time.Time) Work {\n"

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"time"
 
 	"orderpost/internal/order"
@@ -14,6 +15,14 @@ const troubleLookup = 104
 type lookup struct {
 	First, Window, Lag, AbsentFor time.Duration
 	Repost                        bool
+}
+
+// String returns the settings, for traces.
+func (l *lookup) String() string {
+	if l == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", *l)
 }
 
 // drawLookup draws whether and how the API is asked. An absence is believed once no request can be on its way that

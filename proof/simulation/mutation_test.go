@@ -48,7 +48,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Body:      {"corrections:217", oracle.True},
 	Time:      {"12", oracle.AckLast},
 
-	Absent:     {"411", oracle.True},
+	Absent:     {"1790", oracle.True},
 	Quarantine: {"2052", oracle.True},
 	Across:     {"39053", oracle.True},
 }
