@@ -239,14 +239,14 @@ func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairSta
 // attempt, or ends the submission. Only here the total budget can end an order, and
 // only after a failure: throttled, denied and recalled attempts exhaust no order.
 func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) order.End {
-	h := t.report.History
+	h, l := t.report.History, t.lookup()
 	switch {
 	case j.Verdict == order.Denied: // onDenied found that the pair works
 		return order.EndNone
 	case j.Verdict == order.Unsure && t.parks() && t.unexplained():
 		return t.interruptedOr(ctx, order.EndHandBack)
-	case j.Verdict == order.Unsure && ctx.Err() == nil && t.lookup() != nil:
-		return t.lookAgain(t.lookup().First)
+	case j.Verdict == order.Unsure && ctx.Err() == nil && l != nil:
+		return t.lookAgain(l.First)
 	case j.Verdict == order.Unsure && t.cfg.OnUnsure == order.Park:
 		return t.interruptedOr(ctx, order.EndAnswer)
 	case ctx.Err() != nil:

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"orderpost/internal/order"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
@@ -17,14 +19,14 @@ const lookupShare = 10
 
 // looks bounds the lookups of a process.
 type looks struct {
-	slots chan struct{}
-	next  atomic.Int64 // when the rate allows the next one, in Unix nanoseconds
+	slots   chan struct{}
+	limiter *rate.Limiter
 	// uncovered is the status of the last answer that no lookup rule covers; 0 = each is covered by the present rules.
 	uncovered atomic.Int64
 }
 
 func newLooks(concurrency int) *looks {
-	return &looks{slots: make(chan struct{}, max(1, concurrency/lookupShare))}
+	return &looks{slots: make(chan struct{}, max(1, concurrency/lookupShare)), limiter: rate.NewLimiter(rate.Inf, 1)}
 }
 
 // begin reports whether another lookup may begin now at a rate of orders, 0 = no limit. end must follow if it may.
@@ -34,12 +36,18 @@ func (l *looks) begin(perSecond float64, now time.Time) bool {
 	default:
 		return false
 	}
-	due := l.next.Load()
-	if perSecond > 0 && (due > now.UnixNano() || !l.next.CompareAndSwap(due, now.UnixNano()+int64(lookupShare/perSecond*float64(time.Second)))) {
-		l.end()
-		return false
+	limit := rate.Inf
+	if perSecond > 0 {
+		limit = rate.Limit(perSecond / lookupShare)
 	}
-	return true
+	if l.limiter.Limit() != limit {
+		l.limiter.SetLimitAt(now, limit)
+	}
+	allowed := l.limiter.AllowN(now, 1)
+	if !allowed {
+		l.end()
+	}
+	return allowed
 }
 
 func (l *looks) end() { <-l.slots }
@@ -123,6 +131,7 @@ func (t *submission) look(ctx context.Context, l *answer.Lookup) order.End {
 		t.gate.Throttle(t.capRetryAfter(answer.RetryAfter(x.Answer.Header, x.Ended)), x.Sent)
 		p.Release(gate.Signal{})
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		t.shown = x.Answer.Shown()
 		t.denied(pair, false, "a lookup was denied"+t.answered())
 		p.Release(gate.Signal{Verdict: order.Denied})
 	case status == 0 || status >= http.StatusInternalServerError:

@@ -87,10 +87,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		s.watch = noObserver{}
 	}
 	if cfg.Rules != "" {
-		if s.judge.Rules, err = answer.LoadRules(cfg.Rules); err != nil {
-			return nil, err
-		}
-		if err = s.judge.Rules.Lookup().CheckTimes(cfg.RequestTimeout); err != nil {
+		if s.judge.Rules, err = answer.LoadRules(cfg.Rules, cfg.RequestTimeout); err != nil {
 			return nil, err
 		}
 	}

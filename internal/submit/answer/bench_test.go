@@ -2,12 +2,13 @@ package answer
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 func BenchmarkJudge(b *testing.B) {
-	rules, err := LoadRules("../../../examples/rules/code.yaml")
+	rules, err := LoadRules("../../../examples/rules/code.yaml", time.Second)
 	require.NoError(b, err)
 	for name, r := range map[string]*Rules{"built-in": nil, "rules": rules} {
 		b.Run(name, func(b *testing.B) {

@@ -25,10 +25,10 @@ type Lookup struct {
 	// Repost says that an absent order is posted again, also under park.
 	Repost bool
 
-	path string // below the API's address
-	line int
-	file string
-	list []rule
+	path  string // below the API's address
+	line  int
+	file  string
+	rules Rules
 }
 
 // lookupText is the section `lookup` of a rules file as written.
@@ -87,17 +87,17 @@ func parseLookup(file string, node yamlast.Node) (*Lookup, error) {
 		errs = append(errs, fail("rules", "holds no rules: write `rules:` and a list below it, each with `when` and a verdict, %s", foundList()))
 	}
 	for i, n := range text.Rules {
-		one := rule{number: i + 1, line: nodeLine(n)}
+		one := rule{number: i + 1, line: nodeLine(n), lookup: true}
 		if err := one.readLookup(file, n); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if by := one.coveredBy(l.list); by != "" {
-			errs = append(errs, &RulesError{file, one.line, fmt.Sprintf("lookup rule %d can never be reached: %s", one.number, by)})
+		if by := one.coveredBy(l.rules.list); by != "" {
+			errs = append(errs, &RulesError{file, one.line, one.called() + " can never be reached: " + by})
 		}
-		l.list = append(l.list, one)
+		l.rules.list = append(l.rules.list, one)
 	}
-	for _, one := range l.list {
+	for _, one := range l.rules.list {
 		if one.found == order.FoundAbsent && (l.AbsentFor == 0 || l.Window == 0) {
 			errs = append(errs, fail("absent_for", "a rule says absent: write `absent_for` and `timestamp_window`, how far a timestamp may be from the API's clock, too"))
 			break
@@ -111,15 +111,9 @@ func parseLookup(file string, node yamlast.Node) (*Lookup, error) {
 
 // readLookup fills a rule of the section `lookup`.
 func (r *rule) readLookup(file string, node yamlast.Node) error {
-	if err := textfile.UnmarshalNode(node, &r.ruleText); err != nil {
-		return yamlError(file, r.line, err)
-	}
-	r.line = fieldLine(node, "when")
-	fail := func(field, format string, args ...any) error {
-		return &RulesError{file, fieldLine(node, field), fmt.Sprintf("lookup rule %d: ", r.number) + fmt.Sprintf(format, args...)}
-	}
-	if strings.TrimSpace(r.When) == "" {
-		return fail("when", "`when` is missing: the expression that the answer must fulfil")
+	fail, err := r.readText(file, node)
+	if err != nil {
+		return err
 	}
 	if err := r.found.UnmarshalText([]byte(r.Verdict)); err != nil || r.found == order.FoundNothing {
 		return fail("verdict", "unknown verdict %q: expected one of %s", r.Verdict, foundList())
@@ -127,14 +121,17 @@ func (r *rule) readLookup(file string, node yamlast.Node) error {
 	if r.Wait != "" || r.Final || r.Throttle || r.TimeError || r.OtherOrderNo {
 		return fail("when", "a lookup rule has name, when, verdict and reason alone")
 	}
+	if r.Reason == "" {
+		r.Reason = r.called() + ": " + r.found.String()
+	}
 	return r.compile(file)
 }
 
 func foundList() string { return strings.Join(order.FoundWords(), ", ") }
 
-// CheckTimes returns why an absence would be believed too early: a request that is still on its way
+// checkTimes returns why an absence would be believed too early: a request that is still on its way
 // may create the order until the API refuses its timestamp, which may be ahead of the API's clock.
-func (l *Lookup) CheckTimes(requestTimeout time.Duration) error {
+func (l *Lookup) checkTimes(requestTimeout time.Duration) error {
 	if l == nil || l.AbsentFor == 0 {
 		return nil
 	}
@@ -161,26 +158,10 @@ func (l *Lookup) Judge(a *Answer) (order.Found, string) {
 	if a.Status == 0 || a.Stray || !a.Complete || a.AboutAnother(true) {
 		return order.FoundNothing, ""
 	}
-	env, began := a.env(1), time.Now()
-	for i := range l.list {
-		one := &l.list[i]
-		if !one.mayMatch(a.Status) {
-			continue
-		}
-		if one.json && a.unreadable() {
-			return order.FoundNothing, ""
-		}
-		holds, err := one.holds(env)
-		if err != nil || time.Since(began) > ruleTime {
-			return order.FoundNothing, ""
-		}
-		if holds {
-			reason := one.Reason
-			if reason == "" {
-				reason = fmt.Sprintf("lookup rule %d: %s", one.number, one.found)
-			}
-			return one.found, reason
-		}
+	began := time.Now()
+	j := l.rules.Judge(a, 1)
+	if j.Rule == 0 || j.Hold != "" || time.Since(began) > ruleTime { // none holds, or one was stopped
+		return order.FoundNothing, ""
 	}
-	return order.FoundNothing, ""
+	return l.rules.list[j.Rule-1].found, j.Reason
 }

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +40,26 @@ func TestAMistakeInALookup(t *testing.T) {
 	}
 	r, err := ParseRules("f.yaml", []byte(strings.Join(good, "\n")))
 	require.NoError(t, err, "a file may have lookups alone")
-	require.NoError(t, r.Lookup().CheckTimes(time.Minute))
-	require.ErrorContains(t, r.Lookup().CheckTimes(2*time.Minute), "f.yaml:2: lookup: absent_for is 12m0s, and must be longer than 12m0s")
+	require.NoError(t, r.Lookup().checkTimes(time.Minute))
+	require.ErrorContains(t, r.Lookup().checkTimes(2*time.Minute), "f.yaml:2: lookup: absent_for is 12m0s, and must be longer than 12m0s")
 	_, ok := r.Lookup().Path("..")
 	require.False(t, ok)
+}
+
+// A quarantine that is too short is refused whenever the file is read.
+func TestAShortQuarantineIsNotTakenWhileAWorkerRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(absentFor string) {
+		text := "lookup:\n  request: GET /v1/order/{order_no}\n  absent_for: " + absentFor + "\n  timestamp_window: 5m\n  rules:\n    - {when: status == 404, verdict: absent}\n"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		before := time.Now().Add(-time.Minute) // nobody is writing it still
+		require.NoError(t, os.Chtimes(file, before, before))
+	}
+	write("12m0s")
+	r, err := LoadRules(file, time.Minute)
+	require.NoError(t, err)
+	write("9m59s")
+	_, err = r.Reload()
+	require.ErrorContains(t, err, "absent_for is 9m59s, and must be longer than 11m0s")
+	require.Equal(t, 12*time.Minute, r.Lookup().AbsentFor)
 }

@@ -70,6 +70,7 @@ type ruleText struct {
 type rule struct {
 	ruleText
 	verdict order.Verdict
+	lookup  bool        // it is one of the section lookup
 	found   order.Found // of a lookup rule, in place of verdict
 	wait    time.Duration
 	number  int    // 1-based
@@ -102,21 +103,32 @@ type Rules struct {
 	file  *livefile.File        // nil = none to read again
 	name  string                // of the file
 	newer atomic.Pointer[Rules] // what Reload read since
+	// requestTimeout bounds the times of lookups.
+	requestTimeout time.Duration
 }
 
-// LoadRules reads, type-checks and compiles a rules file. Its error joins all
-// mistakes, each as a [*RulesError].
-func LoadRules(file string) (*Rules, error) {
+// LoadRules reads, type-checks and compiles a rules file. requestTimeout is that of the requests whose answers it
+// judges. Its error joins all mistakes, each as a [*RulesError].
+func LoadRules(file string, requestTimeout time.Duration) (*Rules, error) {
 	var r *Rules
 	live, err := livefile.Open("ORDERPOST_RULES", file, func(text []byte) (err error) {
-		r, err = ParseRules(file, text)
+		r, err = parseFor(requestTimeout, file, text)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.file, r.name = live, file
+	r.file, r.name, r.requestTimeout = live, file, requestTimeout
 	return r, nil
+}
+
+// parseFor is ParseRules, and checks the times of lookups.
+func parseFor(requestTimeout time.Duration, file string, data []byte) (*Rules, error) {
+	r, err := ParseRules(file, data)
+	if err == nil {
+		err = r.look.checkTimes(requestTimeout)
+	}
+	return r, err
 }
 
 // ParseRules is LoadRules for the content of a file. Errors name file.
@@ -145,7 +157,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 			continue
 		}
 		if by := one.coveredBy(r.list); by != "" {
-			errs = append(errs, &RulesError{file, one.line, fmt.Sprintf("rule %d can never be reached: %s", one.number, by)})
+			errs = append(errs, &RulesError{file, one.line, one.called() + " can never be reached: " + by})
 		}
 		r.list = append(r.list, one)
 	}
@@ -238,18 +250,35 @@ func yamlError(file string, line int, err error) error {
 	return &RulesError{file, line, err.Error()}
 }
 
-// read fills the rule from its YAML node, checks it and compiles it.
-func (r *rule) read(file string, node yamlast.Node) error {
-	fail := func(field, format string, args ...any) error {
-		return &RulesError{file, fieldLine(node, field), fmt.Sprintf("rule %d: ", r.number) + fmt.Sprintf(format, args...)}
+// called names the rule in messages.
+func (r *rule) called() string {
+	if r.lookup {
+		return fmt.Sprintf("lookup rule %d", r.number)
+	}
+	return fmt.Sprintf("rule %d", r.number)
+}
+
+// readText fills the rule's text from its YAML node. fail makes an error about one of its fields.
+func (r *rule) readText(file string, node yamlast.Node) (fail func(field, format string, args ...any) error, err error) {
+	fail = func(field, format string, args ...any) error {
+		return &RulesError{file, fieldLine(node, field), r.called() + ": " + fmt.Sprintf(format, args...)}
 	}
 	if err := textfile.UnmarshalNode(node, &r.ruleText); err != nil {
-		return yamlError(file, r.line, err)
+		return nil, yamlError(file, r.line, err)
 	}
 	r.line = fieldLine(node, "when")
-	r.at = fmt.Sprintf("rule %d (%s:%d)", r.number, filepath.Base(file), r.line)
+	r.at = fmt.Sprintf("%s (%s:%d)", r.called(), filepath.Base(file), r.line)
 	if strings.TrimSpace(r.When) == "" {
-		return fail("when", "`when` is missing: the expression that the answer must fulfil")
+		return nil, fail("when", "`when` is missing: the expression that the answer must fulfil")
+	}
+	return fail, nil
+}
+
+// read fills the rule from its YAML node, checks it and compiles it.
+func (r *rule) read(file string, node yamlast.Node) error {
+	fail, err := r.readText(file, node)
+	if err != nil {
+		return err
 	}
 	if err := r.verdict.UnmarshalText([]byte(r.Verdict)); err != nil || r.verdict == order.VerdictNone {
 		return fail("verdict", "unknown verdict %q: expected one of %s", r.Verdict, verdictList())
@@ -277,10 +306,10 @@ func (r *rule) read(file string, node yamlast.Node) error {
 
 func (r *rule) compile(file string) (err error) {
 	if r.condition, err = parseCondition(r.When); err != nil {
-		return &RulesError{file, r.line, fmt.Sprintf("rule %d: %s", r.number, exprMessage(err))}
+		return &RulesError{file, r.line, r.called() + ": " + exprMessage(err)}
 	}
 	if len(r.alternatives) == 0 {
-		return &RulesError{file, r.line, fmt.Sprintf("rule %d can never match: no status from 100 to 599 fulfils it", r.number)}
+		return &RulesError{file, r.line, r.called() + " can never match: no status from 100 to 599 fulfils it"}
 	}
 	return nil
 }
@@ -336,7 +365,7 @@ func (r *Rules) Reload() (changed bool, err error) {
 		return false, nil
 	}
 	return r.file.Reload(func(text []byte) error {
-		next, err := ParseRules(r.name, text)
+		next, err := parseFor(r.requestTimeout, r.name, text)
 		if err != nil {
 			return fmt.Errorf("ORDERPOST_RULES: %w", err)
 		}

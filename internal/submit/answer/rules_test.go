@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -271,7 +272,7 @@ func TestVeryLongRules(t *testing.T) {
 }
 
 func TestLoadRules(t *testing.T) {
-	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"))
+	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"), time.Second)
 	require.ErrorContains(t, err, "ORDERPOST_RULES")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

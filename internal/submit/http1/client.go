@@ -78,7 +78,7 @@ func (c *Client) Post(ctx context.Context, o Order) Exchange {
 
 // Get asks for the account. The request has the key, but no signature and no body.
 func (c *Client) Get(ctx context.Context, key string) Exchange {
-	return c.do(ctx, &request{account: true, Order: Order{Key: key}})
+	return c.do(ctx, &request{get: c.heads.account, Order: Order{Key: key}})
 }
 
 // Look asks for an order by a path below the API's address. The request has the key, but no signature and no body.
@@ -87,7 +87,7 @@ func (c *Client) Look(ctx context.Context, key, orderNo, path string) Exchange {
 	if err != nil {
 		return Exchange{Err: err, Sent: time.Now(), Ended: time.Now()}
 	}
-	return c.do(ctx, &request{look: c.dialer.head(http.MethodGet, to, userAgent), Order: Order{No: orderNo, Key: key}})
+	return c.do(ctx, &request{get: c.dialer.head(http.MethodGet, to, userAgent), Order: Order{No: orderNo, Key: key}})
 }
 
 // do sends one request on an idle connection, or on a new one if none is usable.
@@ -114,7 +114,7 @@ func (c *Client) do(ctx context.Context, r *request) (x Exchange) {
 		}
 	}
 	keep := c.exchange(ctx, conn, r, until, &x)
-	if !r.account {
+	if r.No != "" {
 		x.Answer.Examine(r.No)
 		keep = keep && !x.Answer.Stray && (!x.Answer.AboutAnother(x.Answer.Status < 300) || c.cfg.OtherOrderNo != nil && c.cfg.OtherOrderNo())
 	}
@@ -221,8 +221,7 @@ type Order struct {
 // request is a request for the API: an order, or GET of the account or of an order with a key alone.
 type request struct {
 	Order
-	account bool
-	look    []byte // the first lines of a GET of the order; nil = it is none
+	get []byte // the first lines of a GET; nil = the order is posted
 }
 
 // heads holds the constant first lines of both kinds of request.
@@ -260,10 +259,8 @@ func (h *heads) append(b []byte, r *request) ([]byte, error) {
 	line := func(name, value string) {
 		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 	}
-	if r.account || r.look != nil {
-		if b = append(b, r.look...); r.account {
-			b = append(b, h.account...)
-		}
+	if r.get != nil {
+		b = append(b, r.get...)
 		line("X-Api-Key", r.Key)
 		return append(b, "\r\n"...), nil
 	}
