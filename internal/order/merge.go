@@ -100,10 +100,10 @@ func mergeSame(cur *Record, out Record) *Record {
 	case (cur.Outcome() == OutcomeCancelled || cur.Proven && cur.ClaimsNotCreated()) && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !cur.follows(&out, out.Birth): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
-		doubtful.takeBack(lateDoubt(cur))
+		doubtful.TakeBack()
 		doubtful.corrects(cur)
 		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
-		doubtful.Letter, doubtful.Proven = cmp.Or(out.Letter, cur.Letter), false
+		doubtful.Letter = cmp.Or(out.Letter, cur.Letter)
 		return &doubtful
 	case outRank > rankNote && out.After(cur.Position, out.Birth) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it

@@ -325,25 +325,15 @@ func (r *Record) Resolved() bool {
 	return r != nil && r.By != "" && (r.Outcome() == OutcomeAccepted || r.Outcome() == OutcomeRejected)
 }
 
-// withdrawnLate is the reason of a cancellation that became unknown.
-const withdrawnLate = "withdrawn while a worker may have posted it"
-
-// lateDoubt is the reason of an outcome that became unknown, because a worker that had lost its claim posted it.
-func lateDoubt(was *Record) string {
-	if was.Outcome() == OutcomeCancelled {
-		return withdrawnLate
-	}
-	return "posted by a worker that had lost its claim, after it was proven that it did not exist"
-}
-
-// TakeBackCancellation changes a cancellation to unknown: the feeder that withdrew the intent was frozen,
-// another one had moved it, and a worker may have posted it (R13).
-func (r *Record) TakeBackCancellation() { r.takeBack(withdrawnLate) }
-
-// takeBack changes an outcome that says "not created" to unknown.
-func (r *Record) takeBack(reason string) {
+// TakeBack changes an outcome that says "not created" to unknown: a worker may have posted the order. The
+// feeder that withdrew the intent was frozen, and another one had moved it (R13), or the worker had lost its claim
+// when it was proven that nothing exists (R1).
+func (r *Record) TakeBack() {
+	was := r.Outcome()
 	r.SetOutcome(OutcomeUnknown)
-	r.Reason = reason
+	if r.Reason, r.Proven = "withdrawn while a worker may have posted it", false; was != OutcomeCancelled {
+		r.Reason = "posted by a worker that had lost its claim, after it was proven that it did not exist"
+	}
 	r.Doubt(r.Reason)
 	if r.Unqueued {
 		r.By = "" // whoever is given the intent files its letter

@@ -123,16 +123,17 @@ func (s *Server) create(x *exchange) {
 		s.refuse(x, bad)
 		return
 	}
-	x.decision = s.book.attempt(attempt{
+	a := attempt{
 		orderNo:  x.orderNo,
 		hash:     hashOrderNo(x.orderNo),
 		body:     x.bodyHash(),
 		now:      x.now,
 		settings: x.settings,
-	})
+	}
+	x.decision = s.book.attempt(a)
 	d := &x.decision
 	if d.fault == FaultLate {
-		s.createLate(x)
+		s.createLate(x, a)
 	}
 	if s.config.Witness != nil {
 		s.config.Witness(x.witnessed())

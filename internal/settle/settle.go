@@ -170,7 +170,7 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
 	counted, rec := last.Position, wk.recordFor(d)
 	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() {
-		rec.TakeBackCancellation() // the feeder that withdrew it did not know that it was in the queue
+		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
 		rec.By = ""
 	}
 	if c := last.Listed(d.Intent.ID); c != nil {

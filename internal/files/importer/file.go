@@ -104,8 +104,6 @@ type File struct {
 	resultsOf map[string]bool
 	// book is the workbook that the file is, once it was read.
 	book *xlsx.Book
-	// first is how many rows are published; 0 = all.
-	first int
 }
 
 // Close frees what the file holds beside its content, which the caller closes.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,11 @@ type publisher struct {
 // orders by order_no and body and does not enqueue them again. The returned summary
 // is correct even if Publish returns an error.
 func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*Result, error) {
+	return f.PublishFirst(ctx, q, checked, math.MaxInt)
+}
+
+// PublishFirst is Publish for that many rows of the file. Publish goes on behind them.
+func (f *File) PublishFirst(ctx context.Context, q *queue.Queue, checked Summary, left int) (*Result, error) {
 	p := &publisher{f: f, q: q, out: &Result{Summary: checked, f: f}, piece: chunkRows}
 	if err := p.begin(ctx); err != nil {
 		return p.out, err
@@ -94,14 +100,11 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 		p.piece = max(1, min(chunkRows, int(f.o.Rate/5)))
 		p.limiter = rate.NewLimiter(rate.Limit(f.o.Rate), p.piece)
 	}
-	left := f.first
 	err := ordered(ctx, chunksInFlight, func(ctx context.Context, submit func(func(context.Context) ([]rowResult, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
-			if f.first > 0 {
-				rows = rows[:min(left, len(rows))]
-				if left -= len(rows); len(rows) == 0 {
-					return nil
-				}
+			rows = rows[:min(left, len(rows))]
+			if left -= len(rows); len(rows) == 0 {
+				return nil
 			}
 			return submit(func(ctx context.Context) ([]rowResult, error) { return p.publish(ctx, rows) })
 		})
@@ -127,13 +130,6 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 		cancelErr = nil
 	}
 	return p.out, errors.Join(err, cancelErr)
-}
-
-// PublishFirst is Publish for the first rows of the file alone. Publish goes on behind them.
-func (f *File) PublishFirst(ctx context.Context, q *queue.Queue, checked Summary, rows int) (*Result, error) {
-	f.first = rows
-	defer func() { f.first = 0 }()
-	return f.Publish(ctx, q, checked)
 }
 
 // begin reads the state of the batch, or creates the batch.
