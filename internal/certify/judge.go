@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/http1"
 )
 
@@ -77,14 +76,13 @@ func (l *learner) conclude() *Findings {
 
 // learn adds a rule, unless a worker judges the answers so without one, or cannot tell them from others.
 func (l *learner) learn(f *Findings, r rule, needed bool) bool {
-	verdict := func(s *seen) answer.Judgement { return (&answer.Judge{}).Judgement(s.answer(), 1) }
 	if !needed && !slices.ContainsFunc(r.from, func(s *seen) bool {
-		j := verdict(s)
+		j := s.judgement()
 		return j.Verdict.String() != r.verdict || j.Hold != "" || j.Misplaced
 	}) {
 		return true
 	}
-	if slices.ContainsFunc(f.Rules, func(o rule) bool { return o.verdict == r.verdict && o.more == r.more && o.matches(r.from[0]) }) {
+	if slices.ContainsFunc(f.Rules, func(o rule) bool { return o.verdict == r.verdict && o.more == r.more && o.matcher()(r.from[0]) }) {
 		return true
 	}
 	others := slices.DeleteFunc(slices.Clone(l.all), func(s *seen) bool {
@@ -225,7 +223,7 @@ func (l *learner) burstShows(f *Findings) {
 	case t.answer().Status == http.StatusTooManyRequests || l.refused(t) && l.throttleProven:
 		f.show("after %d orders in %s the API throttles: %s", l.burstSent, l.burstTook.Round(time.Millisecond), l.shown(t))
 		l.learn(f, rule{name: "too many requests", verdict: "retry", more: fmt.Sprintf("    throttle: true\n    wait: %s\n    reason: too many requests\n", l.throttleWait), from: []*seen{t}},
-			!(&answer.Judge{}).Judgement(t.answer(), 1).Throttle)
+			!t.judgement().Throttle)
 		if rate := float64(l.burstSent) / max(l.burstTook, l.throttleWait).Seconds(); rate >= 1 {
 			f.set("RATE_LIMIT", fmt.Sprintf("%.0f", rate), "%d orders went before the first throttle, which asks for %s", l.burstSent, l.throttleWait)
 		}

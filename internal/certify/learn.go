@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/http1"
@@ -59,6 +60,9 @@ type seen struct {
 }
 
 func (s *seen) answer() *answer.Answer { return &s.x.Answer }
+
+// judgement is what a worker without rules makes of the answer.
+func (s *seen) judgement() answer.Judgement { return (&answer.Judge{}).Judgement(s.answer(), 1) }
 
 // said is what distinguishes the answer from those of other kinds: status, members, codes, and how messages begin.
 func (s *seen) said() string {
@@ -225,7 +229,7 @@ func wrong(text string) string {
 
 func (l *learner) mustBeCreated() error {
 	a := l.first.answer()
-	if (&answer.Judge{}).Judgement(a, 1).Verdict == order.Accepted {
+	if l.first.judgement().Verdict == order.Accepted {
 		return nil
 	}
 	if l.first.x.Phase != http1.PhaseDone || a.Status >= 300 || !l.Created(l.first.no, l.shown(l.first)) {
@@ -276,29 +280,20 @@ const maxThrottles = 5
 func (l *learner) send(ctx context.Context, s *seen) error {
 	l.tell("%s (%s)", s.what, s.no)
 	for range maxThrottles {
-		if err := sleep(ctx, l.Pause); err != nil {
+		if err := settle.Sleep(ctx, l.Pause); err != nil {
 			return err
 		}
 		s.x = l.client.Post(ctx, *s.sent)
-		if j := (&answer.Judge{}).Judgement(s.answer(), 1); !j.Throttle {
+		if !s.judgement().Throttle {
 			break
 		}
 		l.tell("%s", "the API throttles; waiting")
-		if err := sleep(ctx, cmp.Or(answer.RetryAfter(s.answer().Header, time.Now()), 2*time.Second)); err != nil {
+		if err := settle.Sleep(ctx, cmp.Or(answer.RetryAfter(s.answer().Header, time.Now()), 2*time.Second)); err != nil {
 			return err
 		}
 	}
 	l.all = append(l.all, s)
 	return ctx.Err()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // again sends an order with a number that was sent before.
@@ -322,7 +317,7 @@ func (l *learner) cutOff(ctx context.Context) (err error) {
 	if l.cut = l.client.Abandon(ctx, *sent); l.cut != nil {
 		return nil
 	}
-	if err := sleep(ctx, max(l.Pause, 100*time.Millisecond)); err != nil {
+	if err := settle.Sleep(ctx, max(l.Pause, 100*time.Millisecond)); err != nil {
 		return err
 	}
 	return l.again(ctx, "the order again whose connection was cut", no, &l.afterCut)
@@ -370,7 +365,7 @@ func (l *learner) burst(ctx context.Context) error {
 	}
 	l.all = append(l.all, l.throttled)
 	l.throttleWait = cmp.Or(answer.RetryAfter(l.throttled.answer().Header, time.Now()), time.Second)
-	if err := sleep(ctx, l.throttleWait); err != nil {
+	if err := settle.Sleep(ctx, l.throttleWait); err != nil {
 		return err
 	}
 	var again *seen
@@ -393,7 +388,7 @@ func (l *learner) leaveIdle(ctx context.Context) map[time.Duration]bool {
 				return
 			}
 			defer client.Close()
-			if x := client.Get(ctx, l.Pair.Key); x.Phase != http1.PhaseDone || sleep(ctx, d) != nil {
+			if x := client.Get(ctx, l.Pair.Key); x.Phase != http1.PhaseDone || settle.Sleep(ctx, d) != nil {
 				return
 			}
 			x := client.Get(ctx, l.Pair.Key)

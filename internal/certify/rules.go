@@ -158,16 +158,17 @@ func conditions(s *seen, wide bool) (list []string) {
 	return list
 }
 
-// matches reports whether the rule's condition holds for an answer.
-func (r *rule) matches(s *seen) bool {
+// matcher compiles the rule's condition, and tells for which answers it holds.
+func (r *rule) matcher() func(*seen) bool {
 	rules, err := answer.ParseRules("", []byte("rules:\n"+r.yaml(nil)))
-	return err == nil && rules.Judge(s.answer(), 1).Rule > 0
+	return func(s *seen) bool { return err == nil && rules.Judge(s.answer(), 1).Rule > 0 }
 }
 
 // choose finds a condition that every answer of the rule fulfils, and none of the others.
 func (r *rule) choose(others []*seen) bool {
 	for _, r.when = range conditions(r.from[0], r.verdict == "accepted") {
-		if !slices.ContainsFunc(r.from, func(s *seen) bool { return !r.matches(s) }) && !slices.ContainsFunc(others, r.matches) {
+		matches := r.matcher()
+		if !slices.ContainsFunc(r.from, func(s *seen) bool { return !matches(s) }) && !slices.ContainsFunc(others, matches) {
 			return true
 		}
 	}
