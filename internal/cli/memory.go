@@ -20,6 +20,9 @@ const (
 // below that the collector takes much of a processor.
 const leastGC = 70
 
+// usualGC is the percentage of a program that set none.
+const usualGC = 100
+
 // memoryShare of a cgroup's limit is for what Go's runtime uses. The rest is for what the
 // kernel counts beside it, such as batches that the broker stages in /dev/shm.
 const memoryShare = 0.8
@@ -27,10 +30,11 @@ const memoryShare = 0.8
 // tuneMemory lets a small heap grow by heapRoom between two collections, and a large
 // one by leastGC, in a cgroup with a limit up to that. With Go's default, which is as much as
 // lives, a worker with few orders in flight would collect many times a second, and one with
-// the broker inside would double its hundreds of MB. GOGC or GOMEMLIMIT, where set, stay.
+// the broker inside would double its hundreds of MB. GOGC or GOMEMLIMIT, where set, stay, and so
+// does the percentage that a program has set for itself.
 var tuneMemory = sync.OnceFunc(func() {
 	_, _ = memlimit.Set(memlimit.WithRatio(memoryShare)) // it fails where limits cannot be read
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" && read("/gc/gogc:percent") == usualGC {
 		followHeap()
 	}
 })
