@@ -105,14 +105,18 @@ func (s *Sink) handleFast(c *fasthttp.RequestCtx) {
 	c.SetBody(body)
 }
 
+// shortest is the answer to an order, if none asks for a longer one.
+var shortest = []byte(createdBegin + createdEnd)
+
+const createdBegin, createdEnd = `{"code":0,"data":{"status":"created"`, `}}`
+
 // created is an answer of that length, if it is longer than the shortest one. Its id differs
 // from order to order, as that of a real API does, so that it cannot be compressed away.
 func (s *Sink) created(signature []byte) []byte {
-	const begin, end = `{"code":0,"data":{"status":"created"`, `}}`
-	if room := s.o.AnswerBytes - len(begin+end) - len(`,"id":""`); room > 0 {
-		return fmt.Appendf(nil, `%s,"id":"%.*s"%s`, begin, room, signature, end)
+	if room := s.o.AnswerBytes - len(shortest) - len(`,"id":""`); room > 0 {
+		return fmt.Appendf(nil, `%s,"id":"%.*s"%s`, createdBegin, room, signature, createdEnd)
 	}
-	return []byte(begin + end)
+	return shortest
 }
 
 func (s *Sink) answer(path string, key, signature, body []byte, transits bool) (status int, answer []byte) {
