@@ -80,7 +80,11 @@ func TestWhatIsHandedBackOutlivesTheBroker(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	got := brokerOf(t, q).Pull(1, time.Minute)
 	require.Len(t, got, 1)
+	naks, err := q.Conn.nc.SubscribeSync(server.JSAdvisoryConsumerMsgNakPre + ".>")
+	require.NoError(t, err)
 	require.NoError(t, got[0].Answer.Nak())
+	_, err = naks.NextMsg(time.Minute) // the server works it off behind the connection's back
+	require.NoError(t, err)
 	q.Close()
 	s.Stop()
 	again := brokerOf(t, openQueue(t, startBrokerIn(t, dir), "w2")).Pull(1, DefaultConfig().AckWait/2)
