@@ -96,10 +96,7 @@ func (c *command) readSettings() (keys submit.KeyConfig, files broker.Config, er
 		}
 	}
 	api := &c.learn.API
-	err = errors.Join(cli.ReadEnv(api, own), cli.ReadEnv(&keys, own), keys.Validate(), cli.ReadEnv(&files, c.environ), files.Queue.Validate())
-	if err == nil {
-		err = api.Validate()
-	}
+	err = errors.Join(cli.ReadEnv(api, own), cli.ReadEnv(&keys, own), api.Validate(), keys.Validate(), cli.ReadEnv(&files, c.environ), files.Queue.Validate())
 	if err != nil {
 		text := err.Error()
 		for _, name := range []string{"API_URL", "API_KEY", "API_SECRET"} {
