@@ -56,6 +56,18 @@ func Upload(ctx context.Context, q *queue.Queue, batch string, by journal.Actor)
 // Address is the page of the console on which an import is approved or refused.
 func Address(batch string) string { return "/approval?batch=" + url.QueryEscape(batch) }
 
+// Describe says what keeps the waiting orders of an import where they are; "" = nothing.
+func Describe(hold *imports.Hold, batch string) string {
+	switch {
+	case hold == nil:
+		return ""
+	case hold.ForApproval != "":
+		return fmt.Sprintf("it needs approval (%s): people approve or refuse it in the console, on the page %s", hold.ForApproval, Address(batch))
+	default:
+		return "paused by " + hold.By()
+	}
+}
+
 // noteStored bounds the note of an approval in the bucket. The journal has all of it.
 const noteStored = 200
 

@@ -456,7 +456,7 @@ func TestImportsBelowTheLimitsNeedNoApproval(t *testing.T) {
 // Whoever leaves the waiting room out is refused: there the import would be held.
 func TestDirectImportsAreRefused(t *testing.T) {
 	r := newRig(t, "imports.rows=10")
-	f := r.file("march", 2, func(o *importer.Options) { o.Lane = "" })
+	f := r.file("march", 2, func(o *importer.Options) { o.Direct = true })
 	checked, err := f.Check(t.Context())
 	require.NoError(t, err)
 	_, err = f.Publish(t.Context(), r.q, checked)

@@ -130,7 +130,7 @@ func (r *rig) file(batch string, n int, change ...func(*importer.Options)) *impo
 	for i := range n {
 		fmt.Fprintf(&text, "%s-R%d,30,%d.10\n", batch, i+1, i+1)
 	}
-	o := importer.Options{File: batch + ".csv", Batch: batch, Lane: "bulk", Mapping: importer.Mapping{Types: map[string]importer.Type{"amount": importer.TypeNumber, "timeout": importer.TypeInt}}}
+	o := importer.Options{File: batch + ".csv", Reading: importer.Reading{Batch: batch, Mapping: importer.Mapping{Types: map[string]importer.Type{"amount": importer.TypeNumber, "timeout": importer.TypeInt}}}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -269,7 +269,7 @@ func publishRow(r *rig, batch, id, no string) error {
 // importsText imports a file from a terminal.
 func (r *rig) importsText(batch, text string) {
 	r.Helper()
-	o := importer.Options{File: batch + ".csv", Batch: batch, Lane: "bulk", Mapping: importer.Mapping{Types: map[string]importer.Type{"amount": importer.TypeNumber, "timeout": importer.TypeInt}}}
+	o := importer.Options{File: batch + ".csv", Reading: importer.Reading{Batch: batch, Mapping: importer.Mapping{Types: map[string]importer.Type{"amount": importer.TypeNumber, "timeout": importer.TypeInt}}}}
 	if !strings.Contains(text, "amount") {
 		delete(o.Mapping.Types, "amount")
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -267,5 +268,50 @@ func TestAnAPIThatWasNotWrittenForIt(t *testing.T) {
 			got, _ := judged(t, f, 201, map[bool]string{true: `{"queued":1}`, false: `{"ref":"ref-99"}`}[repeats == "quiet"])
 			require.Equal(t, order.Accepted, got)
 		})
+	}
+}
+
+// TestALookup: the rules that were made find the orders that exist, whatever the manner; what would end a doubt by an
+// absence is a comment, which is a whole section once its signs are removed.
+func TestALookup(t *testing.T) {
+	for _, manner := range []string{"status", "code", "errno", "fields"} {
+		t.Run(manner, func(t *testing.T) {
+			_, url := api(t, map[string]string{"manner": manner, "lookup-lag": "50ms"})
+			const request = "GET /v1/order/{order_no}"
+			lookup, err := certify.ParseLookup(request)
+			require.NoError(t, err)
+			var cfg submit.Config
+			f, err := learn(t, url, func(c *certify.Config) { c.Lookup, c.LookupRequest, cfg = lookup, request, c.API })
+			require.NoError(t, err)
+			require.Contains(t, f.Report(), "an order that was created is found by a lookup within ")
+			text := f.RulesFile()
+			rules, err := answer.ParseRules("rules.yaml", []byte(text))
+			require.NoError(t, err, text)
+			require.Zero(t, rules.Lookup().AbsentFor, text)
+			found := func(rules *answer.Rules, no string) order.Found {
+				client, err := cfg.Client()
+				require.NoError(t, err)
+				defer client.Close()
+				path, ok := rules.Lookup().Path(no)
+				require.True(t, ok)
+				x := client.Look(t.Context(), key, no, path)
+				found, _ := rules.Lookup().Judge(&x.Answer)
+				return found
+			}
+			require.Eventually(t, func() bool { return found(rules, f.Orders[0]) == order.FoundExists }, time.Minute, 10*time.Millisecond)
+			require.Equal(t, order.FoundNothing, found(rules, "NONE"))
+			whole := regexp.MustCompile(`(?m)^#(  )`).ReplaceAllString(text, "$1")
+			rules, err = answer.ParseRules("rules.yaml", []byte(whole))
+			require.NoError(t, err, whole)
+			require.Equal(t, time.Minute, rules.Lookup().Window)
+			require.Equal(t, 3*time.Minute+cfg.RequestTimeout, rules.Lookup().AbsentFor)
+			require.Equal(t, order.FoundAbsent, found(rules, "NONE"))
+			require.Equal(t, order.FoundExists, found(rules, f.Orders[0]))
+		})
+	}
+	for wrong, says := range map[string]string{"POST /v1/order/{order_no}": "must be GET", "GET /v1/order": "must hold {order_no} once"} {
+		_, err := certify.ParseLookup(wrong)
+		require.ErrorContains(t, err, "--lookup: ")
+		require.ErrorContains(t, err, says)
 	}
 }

@@ -3,6 +3,7 @@
 //
 //	Learn     learn.go   the requests, one after another
 //	conclude  judge.go   what the answers show
+//	lookUp    lookup.go  how an order that exists is found, and the section for that
 //	condition rules.go   conditions that tell an answer from all others, and the rules file
 //	Findings  report.go  settings and report
 //

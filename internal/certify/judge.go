@@ -68,7 +68,7 @@ func (l *learner) conclude() *Findings {
 	l.incompleteShows(f)
 	l.burstShows(f)
 	l.connections(f)
-	f.unknown("a lookup: no request for one is configured here")
+	l.lookupShows(f)
 	f.unknown("refusals of orders that are right in form, such as one without funds: write their rules when they come")
 	f.unknown("what the API answers while it is overloaded, and whether it created the order then")
 	return f
@@ -191,6 +191,7 @@ func (l *learner) timestampsShow(f *Findings) {
 		}
 		kinds[at] = append(kinds[at], s)
 	}
+	l.window = max(old, ahead)
 	f.show("timestamps are taken from %s behind to %s ahead, of those tried (1m, 10m, 2h)", old, ahead)
 	for _, from := range kinds {
 		f.show("%s is refused: %s", from[0].what, l.shown(from[0]))

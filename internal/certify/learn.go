@@ -37,6 +37,9 @@ type Config struct {
 	Idle []time.Duration
 	// Created is asked whether the first order exists, if its answer does not say so.
 	Created func(orderNo, answer string) bool
+	// Lookup asks whether an order exists, as LookupRequest says; nil = nobody said how.
+	Lookup        *answer.Lookup
+	LookupRequest string
 	// Tell receives a line before each step; nil = nobody.
 	Tell func(line string)
 }
@@ -46,7 +49,13 @@ type Config struct {
 const beforeBurst = 3 + 3 + 2 + 6 + 3
 
 // Orders is the most orders that Learn can create, at an API that takes whatever it gets.
-func (c *Config) Orders() int { return beforeBurst + c.Burst + min(c.Burst, 1) }
+func (c *Config) Orders() int {
+	n := beforeBurst + c.Burst + min(c.Burst, 1)
+	if c.Lookup != nil {
+		n++
+	}
+	return n
+}
 
 var offsets = []time.Duration{-time.Minute, time.Minute, -10 * time.Minute, 10 * time.Minute, -2 * time.Hour, 2 * time.Hour}
 
@@ -102,6 +111,8 @@ type learner struct {
 	throttleProven                       bool                   // the throttled order was created later, by an API that refuses a repeated number
 	clock                                time.Duration          // how far the API's clock is ahead
 	idle                                 map[time.Duration]bool // whether a connection was still open
+	looks                                lookups
+	window                               time.Duration // the furthest timestamp that was taken
 }
 
 // ErrNothingLearnt is returned if the first order was not created. The findings have its answer.
@@ -194,6 +205,9 @@ func (l *learner) ask(ctx context.Context) error {
 		}
 	}
 	if err := l.cutOff(ctx); err != nil {
+		return err
+	}
+	if err := l.lookUp(ctx); err != nil {
 		return err
 	}
 	return l.burst(ctx)

@@ -19,6 +19,7 @@ type Findings struct {
 
 	policy   order.Policy
 	settings []string
+	lookup   *foundLookup // nil = none
 	success  bool
 	shown    func(*seen) string
 }
@@ -43,14 +44,20 @@ func (f *Findings) Policy() string { return "ORDERPOST_ON_UNSURE=" + f.policy.St
 
 // RulesFile is the rules file; "" if a worker needs none.
 func (f *Findings) RulesFile() string {
-	if len(f.Rules) == 0 {
+	if len(f.Rules) == 0 && f.lookup == nil {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("# By orderpost certify. Each rule stands below the answer that it was made from. Where an answer proves that nothing exists\n" +
-		"# under the order_no, add `final: true` beside rejected or retry: no answer shows that by itself.\nrules:\n")
+		"# under the order_no, add `final: true` beside rejected or retry: no answer shows that by itself.\n")
+	if len(f.Rules) > 0 {
+		b.WriteString("rules:\n")
+	}
 	for i := range f.Rules {
 		b.WriteString(f.Rules[i].yaml(f.shown) + "\n")
+	}
+	if f.lookup != nil {
+		b.WriteString(f.lookup.yaml(f.shown))
 	}
 	return b.String()
 }
@@ -62,7 +69,7 @@ func (f *Findings) Settings(rules string) string {
 		why = "a repeated order_no is refused or recognised"
 	}
 	text := fmt.Sprintf("# %s\nORDERPOST_ON_UNSURE=%s\n", why, f.policy)
-	if len(f.Rules) > 0 {
+	if f.RulesFile() != "" {
 		text += "ORDERPOST_RULES=" + rules + "\n"
 	}
 	return text + strings.Join(f.settings, "")

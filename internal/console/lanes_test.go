@@ -23,7 +23,7 @@ func TestAnUploadWaitsInALane(t *testing.T) {
 	at := a.Request.URL.Path
 	b.send(http.StatusOK, at+"/check", append(columnsForm(t, a.page), "batch", "march")...)
 	require.Contains(t, text(b.settled(at)), "Lanes take turns by their weights.")
-	require.Contains(t, text(b.send(http.StatusBadRequest, at+"/import", "lane", "at")), "cannot be a lane: the word begins the subjects of intents with a time. Go back")
+	require.Contains(t, text(b.send(http.StatusBadRequest, at+"/import", "lane", "at")), "cannot be a lane: the word begins the subjects of intents with a time. Nothing was imported. Go back")
 	b.send(http.StatusOK, at+"/import", "lane", "night")
 	b.settled(at)
 	list, _, err := r.worker.Waiting.Now(t.Context())

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/files/importer"
 	"orderpost/internal/files/uploads"
 )
 
@@ -148,7 +149,7 @@ func TestAThousandEventStreams(t *testing.T) {
 	id := strings.TrimPrefix(at, "/upload/")
 	b.send(http.StatusOK, at+"/check", columnsForm(t, a.page)...)
 	b.settled(at)
-	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "importer"}, "", uploads.ImportOptions{Direct: true, Rate: 100}))
+	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "importer"}, "", importer.Sending{Direct: true, Rate: 100}))
 
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)

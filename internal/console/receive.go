@@ -11,7 +11,7 @@ import (
 	"net/textproto"
 	"time"
 
-	"orderpost/internal/files/uploads"
+	"orderpost/internal/files/importer"
 	"orderpost/internal/platform/jobs"
 )
 
@@ -63,7 +63,7 @@ func checkItself(v *visit, id string) {
 	if err != nil {
 		return
 	}
-	arranged, err := v.s.desk.Arrange(id, uploader(v), "", uploads.Settings{Mapping: h.Propose()})
+	arranged, err := v.s.desk.Arrange(id, uploader(v), "", importer.Reading{Mapping: h.Propose()})
 	if err != nil || v.s.desk.Check(id, uploader(v), arranged) != nil {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/files/importer"
 	"orderpost/internal/files/uploads"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
@@ -162,7 +163,7 @@ func TestUploadStory(t *testing.T) {
 	require.Contains(t, text(page), "Bad rows 2")
 	require.Contains(t, page, `value="order_no=excel_date" checked`)
 	require.Contains(t, columnsForm(t, page), "order_no=excel_date")
-	b.send(http.StatusOK, at+"/import", "skip", "on", "direct", "on")
+	b.send(http.StatusOK, at+"/import", "skip-invalid", "on", "direct", "on")
 	page = b.settled(at)
 	require.Contains(t, text(page), "3 Enqueued.")
 	require.Contains(t, text(page), "By importer,")
@@ -366,7 +367,7 @@ func TestProgress(t *testing.T) {
 	id := strings.TrimPrefix(at, "/upload/")
 	b.send(http.StatusOK, at+"/check", columnsForm(t, a.page)...)
 	b.settled(at)
-	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "anna"}, "", uploads.ImportOptions{Direct: true, Rate: 2000}))
+	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "anna"}, "", importer.Sending{Direct: true, Rate: 2000}))
 	page := b.open(http.StatusOK, at)
 	require.Contains(t, page, `data-events="`+at+`/events"`)
 	require.Contains(t, page, `hx-trigger="every 3s"`)

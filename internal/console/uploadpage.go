@@ -20,7 +20,6 @@ import (
 	"orderpost/internal/files/xlsx"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
-	"orderpost/internal/order"
 	"orderpost/internal/platform/jobs"
 )
 
@@ -140,6 +139,8 @@ func describeProgress(p jobs.Progress) string {
 		return fmt.Sprintf("Reading the file: %s of %s.", size(p.Done), size(p.Of))
 	case uploads.Checking:
 		return fmt.Sprintf("Checking every row: %s of %s.", size(p.Done), size(p.Of))
+	case uploads.Trying:
+		return fmt.Sprintf("Waiting for the first orders: %s of %s have an outcome. The rest goes once all are accepted.", count(p.Done), count(p.Of))
 	case uploads.Rejecting:
 		return "Writing the file with the bad rows."
 	default:
@@ -300,26 +301,18 @@ func withoutFlags(err error) string {
 
 // settingsOf reads the columns' form. The error is a problem with status 409 if the form is
 // about other columns than the file has.
-func settingsOf(v *visit, u *uploads.Look) (uploads.Settings, error) {
-	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch"), Sheet: v.field("sheet"), AllowPast: v.field("past") == "on"}
-	if set.Format == importer.FormatAuto {
-		set.Format = ""
+func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
+	var c importer.Choices
+	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past")
+	set := c.Reading
+	if err != nil {
+		return set, err
 	}
-	if set.Encoding == importer.EncodingAuto {
-		set.Encoding = ""
-	}
-	var err error
 	if set.Mapping.Set, err = readConstants(v.PostFormValue("set")); err != nil {
 		return set, err
 	}
-	set.Mapping.Empty, set.Mapping.OrderNoTemplate = v.field("empty"), v.field("template")
 	if set.Mapping.Empty == importer.EmptyString {
 		set.Mapping.Empty = ""
-	}
-	for _, answer := range v.PostForm["accept"] {
-		if field, code, ok := strings.Cut(answer, "="); ok {
-			accept(&set.Mapping, field, importer.Code(code))
-		}
 	}
 	// The header is read by the encoding and delimiter of before: they decide which
 	// columns the form showed. It showed none of a file whose first rows cannot be read.
@@ -343,6 +336,39 @@ func settingsOf(v *visit, u *uploads.Look) (uploads.Settings, error) {
 		set.Mapping = h.Arrange(set.Mapping, v.PostForm["field"], kinds)
 	}
 	return set, nil
+}
+
+// takeOptions takes options of an import from a form whose fields have their names. A field without
+// a value says nothing. Times are UTC.
+func takeOptions(v *visit, c *importer.Choices, names ...string) error {
+	c.Now = time.Now()
+	for _, name := range names {
+		for _, value := range v.PostForm[name] {
+			value = strings.TrimSpace(value)
+			switch {
+			case value == "":
+				continue
+			case value == "on":
+				value = "true"
+			case name == "deadline", name == "not-before":
+				value += ":00Z" // an input of the type datetime-local has neither seconds nor a zone
+			}
+			if err := c.Set(name, value); err != nil {
+				return optionProblem(err)
+			}
+		}
+	}
+	return nil
+}
+
+// optionProblem makes a page of what is wrong with an option; nil stays nil.
+func optionProblem(err error) error {
+	wrong, ok := errors.AsType[*importer.OptionError](err)
+	if !ok {
+		return err
+	}
+	what := strings.ReplaceAll(wrong.Name, "-", " ")
+	return badRequest(sentence(strings.ToUpper(what[:1])+what[1:]+": "+wrong.Seen)+" Nothing was imported.", "Go back and change it, or leave it out.")
 }
 
 // yes says what a person says by accepting the cells of a field with this code.
@@ -384,7 +410,7 @@ func checkUpload(v *visit) error {
 }
 
 // checkAgain sets how to read an upload, if it is as the person saw it, and checks it.
-func checkAgain(v *visit, id string, set uploads.Settings) error {
+func checkAgain(v *visit, id string, set importer.Reading) error {
 	arranged, err := v.s.desk.Arrange(id, uploader(v), v.seen(), set)
 	if err == nil {
 		err = v.s.desk.Check(id, uploader(v), arranged)
@@ -412,38 +438,20 @@ func importUpload(v *visit) error {
 	if err != nil {
 		return err
 	}
-	o := uploads.ImportOptions{SkipInvalid: v.field("skip") == "on", RetryFailed: v.field("retry") == "on"}
-	if text := v.field("deadline"); text != "" {
-		if o.Deadline, err = time.Parse("2006-01-02T15:04", text); err != nil {
-			return badRequest(fmt.Sprintf("The deadline %q is not a time such as 2026-01-31T18:00.", shorten(text, 40)), "Go back and write it like that, in UTC.")
-		}
+	var c importer.Choices
+	err = takeOptions(v, &c, "skip-invalid", "retry-failed", "deadline", "not-before", "allow-past", "lane", "direct", "canary")
+	if err == nil {
+		err = optionProblem(errors.Join(c.Check(), c.CheckDeadline()))
 	}
-	if text := v.field("not-before"); text != "" {
-		at, err := time.Parse("2006-01-02T15:04", text)
-		if err != nil {
-			return badRequest(fmt.Sprintf("The time %q is not one such as 2026-01-31T18:00.", shorten(text, 40)), "Go back and write it like that, in UTC.")
-		}
-		if order.LongPast(at, time.Now()) && v.field("past") != "on" {
-			return badRequest("The time "+stamp(at)+" is over, so the orders would be sent at once. Nothing was imported.", "Go back and choose a later time, or none, or say that a time that is over is right.")
-		}
-		if o.NotBefore, err = order.ParseNotBefore(at.Format(time.RFC3339), time.Now()); err != nil {
-			return badRequest(sentence(err.Error()), "Go back and choose another time.")
-		}
-	}
-	if missed := order.MissedDeadline(o.Deadline, o.NotBefore, time.Now()); missed != "" {
-		return badRequest("The deadline "+missed+". Nothing was imported.", "Go back and choose a later deadline, in UTC, or none.")
-	}
-	if o.Lane, o.Direct = v.field("lane"), v.field("direct") == "on"; o.Lane != "" {
-		if err := order.CheckLane(o.Lane); err != nil {
-			return badRequest(sentence(err.Error()), "Go back and choose another lane.")
-		}
+	if err != nil {
+		return err
 	}
 	if v.field("resume") == "on" && u.Import != nil {
-		o = u.Import.ImportOptions
+		c.Sending = u.Import.Sending
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
 	defer cancel()
-	if err := v.s.desk.Import(ctx, u.ID, uploader(v), v.seen(), o); err != nil {
+	if err := v.s.desk.Import(ctx, u.ID, uploader(v), v.seen(), c.Sending); err != nil {
 		return err
 	}
 	return v.done(there(u.ID), "")

@@ -195,7 +195,7 @@ func TestParametersOfAnImport(t *testing.T) {
 	in := func(hours time.Duration) string { return time.Now().UTC().Add(hours * time.Hour).Format(time.RFC3339) }
 	for query, where := range map[string]string{
 		"skip-invalid":                      "parameter skip-invalid",
-		"type=price":                        "parameters",
+		"type=price":                        "parameter type",
 		"type=price=float":                  "parameters",
 		"empty=nothing":                     "parameters",
 		"encoding=ebcdic":                   "parameter encoding",
@@ -213,6 +213,8 @@ func TestParametersOfAnImport(t *testing.T) {
 		"rate=Inf":                                   "parameter rate",
 		"rate=NaN":                                   "parameter rate",
 		"direct=perhaps":                             "parameter direct",
+		"direct&lane=night":                          "parameter direct",
+		"canary=-1":                                  "parameter canary",
 		"a=%zz":                                      "parameters",
 	} {
 		p := r.do("POST", "/v1/imports?"+query, file("P", 1), "Content-Type", mediaCSV).problem(t)
@@ -283,7 +285,7 @@ func TestProblemsOfFiles(t *testing.T) {
 		"a PDF":   {bring("%PDF-1.7", mediaCSV), invalidImport, "body", "this is a PDF, not text", "a PDF has no rows; export the data as CSV where the PDF was made"},
 		"header":  {bring("order_no,timeout,n,n\n", mediaCSV), invalidImport, "line 1, column 4", `the name "n" is taken by column 3 already`, again},
 		"charset": {bring(file("C", 1), mediaCSV+"; charset=klingon"), badRequest, "header Content-Type",
-			`the encoding "klingon" is none of auto, utf-8, utf-16le, utf-16be, windows-1252, windows-1250, windows-1251, macintosh, shift_jis`, "give a charset of these, or the parameter encoding"},
+			`"klingon" is none of auto, utf-8, utf-16le, utf-16be, windows-1252, windows-1250, windows-1251, macintosh, shift_jis`, "give a charset of these, or the parameter encoding"},
 	} {
 		p := c.answer.problem(t)
 		require.Equal(t, []string{c.kind.name, c.where, c.seen, c.do}, []string{p.name(), p.Where, p.Seen, p.Do}, name)

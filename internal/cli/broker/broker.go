@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -160,4 +161,21 @@ func Patient(cmd *cobra.Command, environ map[string]string, again string) *cobra
 			Err: fmt.Errorf("%w\nRun it again when the broker is back%s:\n  %s", err, again, cli.CommandLine(cmd.Context()))}
 	}
 	return cmd
+}
+
+// TempDir returns the folder for copies of files: TMPDIR, or else the data folder if one can
+// write there, or else the system's folder, which may be small.
+func TempDir(environ map[string]string, dataDir string) string {
+	if dir := environ["TMPDIR"]; dir != "" {
+		return dir
+	}
+	if dataDir == "" {
+		return os.TempDir()
+	}
+	probe, err := os.CreateTemp(dataDir, ".probe-*")
+	if err != nil {
+		return os.TempDir()
+	}
+	_, _ = probe.Close(), os.Remove(probe.Name())
+	return dataDir
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -142,4 +144,21 @@ func TestWhatWasNeverAskedForHasNoEffect(t *testing.T) {
 		return err
 	})
 	require.Contains(t, unsent, "Run it again when the broker is back; nothing was changed:\n  hold\n")
+}
+
+func TestWhereTheCopyLies(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, c := range []struct{ tmp, data, want string }{
+		{"", dir, dir},
+		{"elsewhere", dir, "elsewhere"},
+		{"", filepath.Join(dir, "missing"), os.TempDir()},
+		{"", file, os.TempDir()},
+		{"", "", os.TempDir()},
+	} {
+		require.Equal(t, c.want, TempDir(map[string]string{"TMPDIR": c.tmp}, c.data), c)
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -33,6 +33,7 @@ type command struct {
 
 	order, orderNo, host string
 	rules, settings      string
+	lookup               string
 	burst                int
 	pause                time.Duration
 	idle                 []time.Duration
@@ -49,7 +50,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		Short: "Learn how a test API behaves, and write rules and settings for it",
 		Long: "certify sends orders to a test API: one that should succeed, the same again, another body under its number, a\n" +
 			"wrong signature, an unknown key, timestamps that are off, an order without timeout, one whose connection is cut,\n" +
-			"and a burst. It writes a rules file, each rule with the answer that it was made from, and the settings that\n" +
+			"a lookup where --lookup says how, and a burst. It writes a rules file, each rule with the answer that it was made from, and the settings that\n" +
 			"follow, and reports what was shown and what was not. It creates orders: it says how many, and lists their\n" +
 			"numbers at the end. It sends one wrong signature and one unknown key.\n\n" +
 			"The address and the key pair are settings of their own: " + Prefix + "API_URL, " + Prefix + "API_KEY and\n" +
@@ -68,12 +69,13 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	f.Lookup("order-no").DefValue = "CERT-TIME-{n}"
 	f.StringVar(&c.host, "yes", "", "the `host` of the test API, so that certify does not ask for it")
 	f.BoolVar(&c.created, "created", false, "if the first order's answer does not say that it was created: you know that it was")
+	f.StringVar(&c.lookup, "lookup", "", "how the API is asked whether it has an order, as in 'GET /v1/order/{order_no}'; certify then writes the rules for that, too")
 	f.IntVar(&c.burst, "burst", 50, "orders sent at once at the end, until the API throttles; 0 = none")
 	f.DurationVar(&c.pause, "pause", 1100*time.Millisecond, "time between two requests")
 	f.DurationSliceVar(&c.idle, "idle", []time.Duration{5 * time.Second, 15 * time.Second, time.Minute}, "for how long connections are left unused, shortest first")
 	f.StringVar(&c.rules, "rules", "certify-rules.yaml", "`file` to write the rules to")
 	f.StringVar(&c.settings, "settings", "certify.env", "`file` to write the settings to")
-	cli.NotEmpty(cmd, "order", "order-no", "yes", "rules", "settings")
+	cli.NotEmpty(cmd, "order", "order-no", "yes", "lookup", "rules", "settings")
 	cli.CompleteFiles(cmd, "order", "rules", "settings")
 	cli.NoJSON(cmd, "it writes files, and its report is for the person who decides by it")
 	return cmd
@@ -122,6 +124,12 @@ func (c *command) run(ctx context.Context) error {
 	for _, path := range []string{c.rules, c.settings} {
 		_, none := os.Stat(path)
 		bad(none == nil, "%s exists already; name another file (--rules, --settings)", path)
+	}
+	if c.lookup != "" {
+		var wrong error
+		c.learn.Lookup, wrong = certify.ParseLookup(c.lookup)
+		c.learn.LookupRequest = c.lookup
+		err = errors.Join(err, wrong)
 	}
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}

@@ -54,7 +54,7 @@ func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue
 	if err := errors.Join(cli.ReadEnv(&cfg, b.environ), cfg.Queue.Validate()); err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
-	b.source.dir = tempDir(b.environ, cfg.DataDir)
+	b.source.dir = broker.TempDir(b.environ, cfg.DataDir)
 	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr, Tell: b.line.tell})
 	if err != nil {
 		return err
@@ -268,10 +268,11 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *im
 
 // describeHold says what keeps an import where it is, and what ends that.
 func describeHold(hold *imports.Hold, batch string) string {
-	if hold.ForApproval != "" {
-		return fmt.Sprintf("it needs approval (%s): people approve or refuse it in the console, on the page %s", hold.ForApproval, approval.Address(batch))
+	says := cli.Printable(approval.Describe(hold, batch))
+	if hold.ForApproval == "" {
+		says += fmt.Sprintf("; orderpost enqueue continue %s lets them go on", status.ShellWord(batch))
 	}
-	return fmt.Sprintf("paused by %s; orderpost enqueue continue %s lets them go on", cli.Printable(hold.By()), status.ShellWord(batch))
+	return says
 }
 
 // elsewhere returns the number of rows that were dealt with, but have no order of this

@@ -23,15 +23,11 @@ type source struct {
 	stdin io.Reader
 	dir   string // for the copies
 	max   int64  // longest standard input or pipe, in bytes
-	taken *Taken // what to import; nil = what a name opens
 }
 
 // open copies a file and opens the copy. closeFile removes the copy, and so does the end of
 // the program. path is the file's path; "" for standard input and pipes.
 func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, path string, closeFile func(), err error) {
-	if s.taken != nil { // a copy already
-		return s.taken.Content, s.taken.Path, func() {}, nil
-	}
 	if name == "-" {
 		content, closeFile, err = s.keepStream(ctx, "standard input", s.stdin)
 		return content, "", closeFile, err
@@ -65,9 +61,7 @@ func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, 
 
 // info describes what a name opens; nil if nobody knows.
 func (s *source) info(name string) (info os.FileInfo) {
-	if s.taken != nil {
-		info, _ = s.taken.Content.Stat()
-	} else if name != "-" {
+	if name != "-" {
 		info, _ = os.Stat(name)
 	} else if f, ok := s.stdin.(*os.File); ok {
 		info, _ = f.Stat()
@@ -151,23 +145,6 @@ func tempFile(dir string) (f *os.File, closeFile func(), err error) {
 		return f, func() { _ = f.Close() }, nil
 	}
 	return f, func() { _ = f.Close(); _ = os.Remove(f.Name()) }, nil
-}
-
-// tempDir returns the folder for copies: TMPDIR, or else the data folder if one can write
-// there, or else the system's folder, which may be small.
-func tempDir(environ map[string]string, dataDir string) string {
-	if dir := environ["TMPDIR"]; dir != "" {
-		return dir
-	}
-	if dataDir == "" {
-		return os.TempDir()
-	}
-	_, remove, err := tempFile(dataDir)
-	if err != nil {
-		return os.TempDir()
-	}
-	remove()
-	return dataDir
 }
 
 // writeUnlessEdited writes a rejects file, at the end of its links. It leaves a file that

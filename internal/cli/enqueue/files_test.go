@@ -157,22 +157,6 @@ func TestFileThatIsWrittenWhileItIsRead(t *testing.T) {
 }
 
 // TestWhereTheCopyLies: not in a data folder of somebody else.
-func TestWhereTheCopyLies(t *testing.T) {
-	dir := t.TempDir()
-	for _, c := range []struct{ tmp, data, want string }{
-		{"", dir, dir},
-		{"elsewhere", dir, "elsewhere"},
-		{"", filepath.Join(dir, "missing"), os.TempDir()},
-		{"", orders(t, 0, 1), os.TempDir()},
-		{"", "", os.TempDir()},
-	} {
-		require.Equal(t, c.want, tempDir(map[string]string{"TMPDIR": c.tmp}, c.data), c)
-	}
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
 // TestNoRoomForACopy: the error says where room is missing, and nothing is sent.
 func TestNoRoomForACopy(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")

@@ -19,7 +19,6 @@ import (
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/status"
@@ -43,7 +42,7 @@ type job struct {
 // another. It stops at the first file that cannot be imported.
 func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) error {
 	ctx := cmd.Context()
-	cfg, options, err := o.settings(files, environ)
+	cfg, options, err := o.settings(cmd.Flags(), files, environ)
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
@@ -56,7 +55,7 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	}
 	j := &job{o: o, by: o.person.On(cmd), results: rows, options: options, stdout: stdout, stderr: stderr, environ: environ,
 		line:   newStatusLine(stderr),
-		source: source{stdin: stdin, dir: tempDir(environ, cfg.DataDir), max: o.maxStdin << 20}}
+		source: source{stdin: stdin, dir: broker.TempDir(environ, cfg.DataDir), max: o.maxStdin << 20}}
 	if !o.quiet {
 		j.options.Progress = func(rows int) { j.sending.show(rows) }
 	}
@@ -187,15 +186,9 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 	}
 	j.tellBad(f)
 	var done *importer.Result
-	about := journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": f.summary.Rows, "invalid": f.summary.Invalid},
-		Details: map[string]string{"file": f.Name(), "content": f.Content}}
-	err := j.by.Act(ctx, q, about, nil, func(ctx context.Context) (counts map[string]int, err error) {
+	err := j.by.Act(ctx, q, f.About(&f.summary), nil, func(ctx context.Context) (counts map[string]int, err error) {
 		done, err = j.publish(ctx, q, f)
-		counts = make(map[string]int)
-		for fate, n := range done.Fates {
-			counts[string(fate)] = n
-		}
-		return counts, err
+		return done.Counts(), err
 	})
 	if err != nil {
 		return err
@@ -209,13 +202,16 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 
 // publish publishes one file and prints its summary.
 func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
-	if j.o.canary > 0 && j.o.canary < f.summary.Rows {
-		if done, err := j.sendCanary(ctx, q, f); err != nil {
-			return done, err
-		}
-	}
 	j.sending = newSending(j.line, f.Name(), f.summary.Rows)
-	done, err := f.Publish(ctx, q, f.summary)
+	var first *meter
+	done, err := f.Store(ctx, q, f.summary, func(p importer.Progress) {
+		if first == nil {
+			first = newMeter(j.line, j.o.quiet)
+		}
+		if first.show(p); p.Ended && !j.o.quiet {
+			j.line.tell(fmt.Sprintf("%d of the first %d orders of %s are accepted.", p.Outcomes[order.OutcomeAccepted], j.options.Canary, cli.Printable(f.Name())))
+		}
+	})
 	j.line.end()
 	var hold *imports.Hold
 	if err == nil {
@@ -234,38 +230,19 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	for _, line := range done.Errors {
 		_, _ = fmt.Fprintln(j.stderr, cli.Printable(line))
 	}
+	_, canary := errors.AsType[*importer.CanaryError](err)
 	switch {
 	case errors.Is(err, queue.ErrUnreachable):
-	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrOtherMapping), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
+	case canary:
+		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("%s: %w. What became of them: orderpost enqueue results %s. To enqueue the rest: the same command without --canary", f.Name(), err, status.ShellWord(f.Batch))}
+	case errors.Is(err, importer.ErrCancelled):
+		err = &cli.ExitError{Code: cli.ExitPartial, Err: err}
+	case importer.Final(err), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
 		err = &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted):
 		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("%w; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice", err)}
-	case errors.Is(err, importer.ErrCancelled):
-		err = &cli.ExitError{Code: cli.ExitPartial, Err: err}
 	}
 	return done, err
-}
-
-// sendCanary enqueues the first orders of a file, and waits until they have outcomes. It fails if not all are accepted.
-func (j *job) sendCanary(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
-	j.sending = newSending(j.line, f.Name(), j.o.canary)
-	done, err := f.PublishFirst(ctx, q, f.summary, j.o.canary)
-	j.line.end()
-	if err != nil {
-		return done, err
-	}
-	p, err := j.follow(ctx, q, done)
-	if err != nil {
-		return done, err
-	}
-	if done.AllFine() && p.Outcomes[order.OutcomeAccepted] == p.Settled {
-		if !j.o.quiet {
-			_, _ = fmt.Fprintf(j.stderr, "The first %d orders of %s are accepted; going on with the rest.\n", j.o.canary, cli.Printable(f.Name()))
-		}
-		return done, nil
-	}
-	return done, &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("not all of the first %d orders of %s were accepted, so nothing else was enqueued. What became of them: orderpost enqueue results %s. "+
-		"To enqueue the rest: the same command without --canary", j.o.canary, f.Name(), status.ShellWord(f.Batch))}
 }
 
 // sayApprovals says that an import may need an approval, if that depends on what it holds: a
@@ -284,16 +261,7 @@ func (j *job) sayApprovals(ctx context.Context, q *queue.Queue, batch string) er
 
 // tellBad lists the rows that are skipped.
 func (j *job) tellBad(f *checkedFile) {
-	if f.summary.Every != "" {
-		_, _ = fmt.Fprintln(j.stderr, cli.Printable(f.Name()+": "+f.summary.Every))
-		return
-	}
-	for _, row := range f.summary.Bad {
-		_, _ = fmt.Fprintln(j.stderr, cli.Printable(row.Error()))
-	}
-	if more := f.summary.Invalid - len(f.summary.Bad); more > 0 {
-		_, _ = fmt.Fprintf(j.stderr, "%s: and %d more bad rows\n", cli.Printable(f.Name()), more)
-	}
+	_, _ = fmt.Fprint(j.stderr, cli.Printable(f.summary.BadText()))
 }
 
 // sayWorkers prints a line if nothing is sent.

@@ -81,7 +81,7 @@ func (d *draft) run(ctx context.Context, environ map[string]string, stdout, stde
 	if err := errors.Join(cli.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
-	options := importer.Options{SkipInvalid: true}
+	options := importer.Options{Sending: importer.Sending{SkipInvalid: true}}
 	if d.mapping != "" {
 		r, err := os.Open(d.mapping)
 		if err != nil {

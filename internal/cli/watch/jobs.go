@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/files/folder"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/settle"
@@ -71,25 +69,26 @@ func (u *unit) carry(ctx context.Context, j *folder.Job) error {
 
 // store imports a file, or finds out that it cannot be imported.
 func (u *unit) store(ctx context.Context, j *folder.Job) error {
-	flags, err := enqueue.ParseFolderFlags(j.Kept[keptFlags], u.when, func(string) ([]byte, error) { return []byte(j.Kept[keptMapping]), nil })
+	flags, err := parseFlags(j.Kept[keptFlags], u.when, j.TakenAt, func(string) ([]byte, error) { return []byte(j.Kept[keptMapping]), nil })
 	if err == nil {
 		err = j.Aim()
 	}
 	if err != nil {
 		return err
 	}
-	t, err := u.copyOf(j)
+	one, err := u.open(j)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.Content.Close() }()
+	defer func() { _ = one.content.Close() }()
+	one.flags = flags
 	var batch, says string
 	err = u.f.Step("import", func() error {
-		batch, says, err = flags.Import(ctx, u.q, t)
+		batch, says, err = one.load(ctx)
 		return err
 	})
-	if refused, ok := errors.AsType[*enqueue.Refused](err); ok {
-		return j.Refuse(refused.Why)
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return j.Refuse(refused.why)
 	}
 	// What is done but for some rows is done: the results name them.
 	if err != nil {
@@ -97,27 +96,6 @@ func (u *unit) store(ctx context.Context, j *folder.Job) error {
 	}
 	u.log.Info().Str("file", u.called(j.Name)).Str("batch", batch).Msg(cli.Printable(says))
 	return j.Store(batch)
-}
-
-// copyOf returns the copy of a job. The caller closes its content.
-func (u *unit) copyOf(j *folder.Job) (enqueue.Taken, error) {
-	content, err := j.Content()
-	if err != nil {
-		return enqueue.Taken{}, fmt.Errorf("the copy: %w", err)
-	}
-	path := u.path(u.called(j.Target))
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	t := enqueue.Taken{Content: content, Name: u.called(j.Name), Path: path, At: j.TakenAt, Environ: u.environ, Trace: u.trace, By: u.by, Beside: j.Beside}
-	before := 0
-	t.Rows = func(done int) {
-		u.stored.Add(int64(done - before))
-		if before = done; u.step != nil {
-			u.step(fmt.Sprint("rows ", done))
-		}
-	}
-	return t, nil
 }
 
 // lookShare bounds what looking for results takes: one part in so many of the time.
@@ -154,7 +132,7 @@ func (u *unit) results(ctx context.Context, recalled chan<- struct{}) {
 					wake(recalled)
 				}
 				continue
-			case errors.Is(err, enqueue.ErrUnsettled) || ctx.Err() != nil:
+			case errors.Is(err, errUnsettled) || ctx.Err() != nil:
 			default:
 				log.once("results of "+u.called(j.Target), err.Error()+"; this is tried again")
 			}
@@ -167,27 +145,27 @@ func (u *unit) results(ctx context.Context, recalled chan<- struct{}) {
 
 // finish writes the results of one file.
 func (u *unit) finish(ctx context.Context, j *folder.Job) error {
-	t, err := u.copyOf(j)
+	one, err := u.open(j)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.Content.Close() }()
-	refusal, err := enqueue.Refusal(ctx, u.q, j.Stored)
+	defer func() { _ = one.content.Close() }()
+	why, err := refusal(ctx, u.q, j.Stored)
 	if err != nil {
 		return err
 	}
-	if refusal != "" {
-		if _, err := enqueue.WriteResults(ctx, u.q, j.Stored, t, j.Beside); err != nil {
+	if why != "" {
+		if _, err := one.writeResults(ctx, j.Beside); err != nil {
 			return err
 		}
-		return j.Recall(refusal)
+		return j.Recall(why)
 	}
 	changed := false
-	tally, err := enqueue.WriteResults(ctx, u.q, j.Stored, t, func(ending string, fill func(io.Writer) error) (err error) {
+	tally, err := one.writeResults(ctx, func(ending string, fill func(io.Writer) error) (err error) {
 		changed, err = j.Finish(ending, fill)
 		return err
 	})
-	if errors.Is(err, enqueue.ErrForgotten) {
+	if errors.Is(err, errForgotten) {
 		changed, err = j.Finish(folder.WhyEnding, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "There are no results of import %s: %v.\n", j.Stored, err)
 			return err

@@ -1,11 +1,13 @@
 // Package watch is the command orderpost watch: it imports the files that other systems drop
 // in a folder. Which files are complete, and how they move, is package folder's; how they are
-// imported is package enqueue's.
+// read and stored is package importer's.
 //
 //	run.go      the command
 //	watch.go    the folder and its subfolders
 //	unit.go     one of them: its flags, and the files that are complete
+//	flags.go    what the file of flags says
 //	jobs.go     a file that was taken: import, move, results
+//	import.go   its import, by the steps of enqueue
 package watch
 
 import (
@@ -22,7 +24,6 @@ import (
 
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
-	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/cli/traces"
 	"orderpost/internal/files/folder"
 	"orderpost/internal/fleet"
@@ -64,7 +65,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 }
 
 func newCommand(environ map[string]string, stderr io.Writer, o options) *cobra.Command {
-	when := enqueue.Completeness{Still: defaultStill, Endings: enqueue.KnownEndings}
+	when := completeness{still: defaultStill, endings: knownEndings}
 	var person broker.Person
 	cmd := &cobra.Command{
 		Use:   "watch DIR",
@@ -83,14 +84,14 @@ func newCommand(environ map[string]string, stderr io.Writer, o options) *cobra.C
 		Example: "  orderpost watch /srv/orders\n  orderpost watch /srv/orders --marker .ok",
 		Args:    cli.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := when.Validate(); err != nil {
+			if err := when.validate(); err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
 			return serve(cmd, &watcher{options: o, dir: filepath.Clean(args[0]), environ: environ, when: when, by: person.On(cmd)}, stderr)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	when.Register(cmd)
+	when.register(cmd)
 	person.Register(cmd, environ)
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/files/folder"
 	"orderpost/internal/settle"
 )
@@ -69,7 +68,7 @@ func (u *unit) watch(ctx context.Context) error {
 	taken := make(chan struct{}, 1)
 	work.Go(func() { u.jobs(ctx, taken) })
 	work.Go(func() { u.results(ctx, taken) })
-	var flags *enqueue.FolderFlags
+	var flags *folderFlags
 	var read time.Time
 	for ctx.Err() == nil {
 		if time.Since(read) >= u.pace.reread {
@@ -95,7 +94,7 @@ func (u *unit) watch(ctx context.Context) error {
 }
 
 // readFlags reads the flags of a folder. Their error names every mistake.
-func readFlags(f *folder.Folder, when enqueue.Completeness, must bool) (*enqueue.FolderFlags, error) {
+func readFlags(f *folder.Folder, when completeness, must bool) (*folderFlags, error) {
 	text, err := f.ReadFile(FlagsFile)
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		err = nil
@@ -103,15 +102,15 @@ func readFlags(f *folder.Folder, when enqueue.Completeness, must bool) (*enqueue
 	if err != nil {
 		return nil, err
 	}
-	flags, err := enqueue.ParseFolderFlags(string(text), when, func(name string) ([]byte, error) {
+	flags, err := parseFlags(string(text), when, time.Now(), func(name string) ([]byte, error) {
 		data, err := f.ReadFile(filepath.ToSlash(name))
 		if err != nil {
 			err = fmt.Errorf("%w; the mapping is a file in the folder of %s", err, FlagsFile)
 		}
 		return data, err
 	})
-	if err == nil {
-		err = flags.CheckDeadline()
+	if err == nil { // a file that was taken before keeps its flags, and its orders expire
+		err = flags.choices.CheckDeadline()
 	}
 	if err != nil {
 		return nil, err
@@ -120,8 +119,8 @@ func readFlags(f *folder.Folder, when enqueue.Completeness, must bool) (*enqueue
 }
 
 // look takes what is complete.
-func (u *unit) look(ctx context.Context, flags *enqueue.FolderFlags, taken chan<- struct{}) error {
-	found, waits, err := u.f.Look(time.Now(), folder.Rules{Marker: flags.Marker, Endings: flags.Taken(), Settle: u.pace.settle, Still: max(flags.Still, u.pace.settle), Ignore: []string{FlagsFile, flags.MappingFile}})
+func (u *unit) look(ctx context.Context, flags *folderFlags, taken chan<- struct{}) error {
+	found, waits, err := u.f.Look(time.Now(), folder.Rules{Marker: flags.marker, Endings: flags.taken(), Settle: u.pace.settle, Still: max(flags.still, u.pace.settle), Ignore: []string{FlagsFile, flags.mappingFile}})
 	if err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (u *unit) look(ctx context.Context, flags *enqueue.FolderFlags, taken chan<
 		u.log.once(u.called(name), "it is not taken: "+why)
 	}
 	for _, one := range found {
-		_, err := u.f.Take(ctx, one, map[string]string{keptFlags: flags.Text, keptMapping: flags.Mapping})
+		_, err := u.f.Take(ctx, one, map[string]string{keptFlags: flags.text, keptMapping: flags.mapping})
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/cli/broker"
-	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/files/folder"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
@@ -30,7 +29,7 @@ type watcher struct {
 	door    fleet.Door // what stays the same of it
 	environ map[string]string
 	trace   func(orderNo, intentID, stream string) string
-	when    enqueue.Completeness
+	when    completeness
 	by      broker.Acting
 	log     zerolog.Logger
 

@@ -176,13 +176,13 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	saw(t, said, "line 5: --lane needs a value")
 	require.Equal(t, cli.ExitUsage, stop())
 	for _, want := range []string{"line 1: --batch has no place in the file of a folder: it names one import", `line 2: "lane night" is no flag: a line is one flag of enqueue, such as --lane night`,
-		"line 3: there is no flag --no-such-flag (orderpost enqueue --help lists them)", `line 4: invalid argument "many" for "--rate" flag`} {
+		"line 3: there is no flag --no-such-flag (orderpost enqueue --help lists them)", `line 4: --rate: "many" is not a number of orders a second, such as 50`} {
 		require.Contains(t, said.String(), want)
 	}
 	for text, want := range map[string]string{
 		"--mapping ../secret.yaml": "--mapping: ", "--mapping gone.yaml": "no such file", "--not-before 2020-01-01T00:00:00Z": "write a time of day, such as 08:00 Europe/Berlin", "--not-before 08:00": `does not say where`,
 		"--deadline 2020-01-01T00:00:00Z": "ago, so every order would expire; give a later time, or leave it out",
-		"--direct\n--lane night":          "--direct: leaves out the waiting room", "--marker a/b": "--marker: ", "--still -1s": `invalid argument "-1s" for "--still" flag: -1s is below 0`, "--lane no such": "--lane: ",
+		"--direct\n--lane night":          "--direct: leaves out the waiting room", "--marker a/b": "--marker: ", "--still -1s": `--still: -1s is below 0`, "--lane no such": "--lane: ",
 	} {
 		put(t, filepath.Join(dir, FlagsFile), text)
 		said, stop := s.watch(t, dir, brisk)
@@ -212,7 +212,7 @@ func TestFlagsOfFolders(t *testing.T) {
 	for _, flag := range strings.Fields(strings.NewReplacer("\n", " ", ",", " ").Replace(cmd.Flags().FlagUsages())) {
 		name, is := strings.CutPrefix(flag, "--")
 		if f := cmd.Flags().Lookup(name); is && f != nil {
-			_, err := enqueue.ParseFolderFlags(flag, enqueue.Completeness{}, nil)
+			_, err := parsed(flag)
 			if f.NoOptDefVal == "" {
 				require.Error(t, err, flag)
 				require.Regexp(t, "needs a value$|has no place in the file of a folder: ", err.Error(), flag)

@@ -162,7 +162,7 @@ func TestFingerprint(t *testing.T) {
 	for _, change := range []func(*Options){
 		mapped(Mapping{Types: map[string]Type{"a": TypeInt}}),
 		mapped(Mapping{Empty: EmptyOmit}),
-		func(o *Options) { o.Delimiter = ';' },
+		func(o *Options) { o.Delimiter = ";" },
 		func(o *Options) { o.Encoding = UTF8 },
 		func(o *Options) { o.Format = FormatCSV },
 	} {

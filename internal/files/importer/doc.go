@@ -3,7 +3,8 @@
 //
 // A file passes through these steps:
 //
-//	file.go         options, and a file with its identity: a hash of content and mapping
+//	options.go      what people say about an import, and its options
+//	file.go         a file with its identity: a hash of content and mapping
 //	content.go      gzip and zstd, and files that are not text, told by their first bytes
 //	text.go         UTF-8, UTF-16 and older encodings; the delimiter, Excel's sep= line
 //	table.go        rows, of CSV, NDJSON or a workbook
@@ -21,6 +22,7 @@
 //	check.go        the first pass: can every row be sent?
 //	summary.go      what became of the rows, counted
 //	publish.go      the second pass: look up, decide, enqueue, save progress
+//	canary.go       the first orders alone, and the rest once they are accepted
 //	conflict.go     an order that exists under a row's number, and results without their mapping
 //	lane.go         where orders wait for their turn, their time, or room in a full queue
 //	wait.go         waits for the outcomes, and counts an import's orders by outcome

@@ -1,81 +1,18 @@
 package importer
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
-	"time"
-	"unicode/utf8"
 
 	"orderpost/internal/files/xlsx"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/order/schema"
+	"orderpost/internal/journal"
 	"orderpost/internal/settle"
 )
-
-// Options say how to read and import a file.
-type Options struct {
-	// File names the source in messages and in Order-Source.
-	File string
-	// Path is the file's path, for reading it again later. It is empty for standard
-	// input.
-	Path      string
-	Format    Format
-	Encoding  string
-	Delimiter rune // 0 = detect
-	// Sheet is the sheet of a workbook; empty = the only one with content.
-	Sheet string
-	// Temp is the folder for what a workbook needs on disk while it is read; empty = the
-	// system's.
-	Temp    string
-	Mapping Mapping
-	// Batch names the import. If empty, the name is BatchPrefix and the beginning of the
-	// fingerprint.
-	Batch, BatchPrefix string
-	// Deadline of every order; zero = none.
-	Deadline time.Time
-	// Lane is the lane of the waiting room in which the orders wait for their turn;
-	// empty = they go straight to the queue. The room is left out where no worker
-	// feeds the queue from it.
-	Lane string
-	// NotBefore is the time before which no order is sent, unless the column
-	// _not_before has the row's own; zero = none.
-	NotBefore time.Time
-	// Past is the moment at which a row's own time must not be long over; zero = it may
-	// be. It is one moment for all passes over the file, so that they agree.
-	Past time.Time
-	// SkipInvalid imports the good rows of a file that has bad ones.
-	SkipInvalid bool
-	// MaxErrors is how many bad rows to list; 0 means [DefaultMaxErrors].
-	MaxErrors int
-	// RetryFailed enqueues orders again that certainly failed before.
-	RetryFailed bool
-	// Rate limits the orders enqueued per second; 0 = no limit.
-	Rate float64
-	// FullWait is how long an import waits at a full queue while no order is
-	// settled; 0 means [DefaultFullWait].
-	FullWait time.Duration
-	// Progress is called after each chunk with the number of rows done. It may be
-	// nil.
-	Progress func(rows int)
-	// Begun is called once the batch is known to be this file's, before an order is stored.
-	// Its error ends the import. It may be nil.
-	Begun func(context.Context) error
-	// By names the person who imports, for the batch's record. It may be empty.
-	By string
-	// Schema is what every order must fulfil; nil = none. Open pins it: all passes over
-	// the file agree.
-	Schema *schema.Schema
-	// Trace returns the W3C trace header of a new intent, which stream takes. It may be nil.
-	Trace func(orderNo, intentID, stream string) string
-}
-
-// DefaultMaxErrors is the default of Options.MaxErrors.
-const DefaultMaxErrors = 20
 
 // File is a file to import. An import reads it several times, so nobody may change its
 // content.
@@ -158,6 +95,12 @@ func Open(content io.ReadSeeker, o Options) (*File, error) {
 // Name returns the file's name in messages.
 func (f *File) Name() string { return f.o.File }
 
+// About is what the journal has of the import before it begins.
+func (f *File) About(checked *Summary) journal.About {
+	return journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": checked.Rows, "invalid": checked.Invalid},
+		Details: map[string]string{"file": f.Name(), "content": f.Content}}
+}
+
 // reading returns the options that say how to read the file. They are part of the
 // fingerprint: the same bytes read in another way are other orders.
 func (o *Options) reading() []byte {
@@ -166,7 +109,7 @@ func (o *Options) reading() []byte {
 		Encoding  string
 		Delimiter rune
 		Sheet     string `json:",omitempty"`
-	}{o.Format, o.Encoding, o.Delimiter, o.Sheet}
+	}{o.Format, o.Encoding, o.comma(), o.Sheet}
 	if said.Format == FormatAuto {
 		said.Format = ""
 	}
@@ -184,10 +127,8 @@ func (o *Options) reading() []byte {
 // Reopen opens the file of an earlier import with the options of that import. It
 // returns an error if the content has changed. temp is Options.Temp.
 func Reopen(content io.ReadSeeker, imp *imports.Import, temp string) (*File, error) {
-	o := Options{Temp: temp, File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Sheet: imp.Sheet, Batch: imp.Batch, SkipInvalid: true}
-	if imp.Delimiter != "" {
-		o.Delimiter, _ = utf8.DecodeRuneInString(imp.Delimiter)
-	}
+	o := Options{Temp: temp, File: imp.File, Reading: Reading{Format: Format(imp.Format), Encoding: imp.Encoding, Delimiter: imp.Delimiter, Sheet: imp.Sheet, Batch: imp.Batch},
+		Sending: Sending{SkipInvalid: true}}
 	if len(imp.Mapping) > 0 {
 		if err := json.Unmarshal(imp.Mapping, &o.Mapping); err != nil {
 			return nil, fmt.Errorf("batch %s: its mapping: %w", imp.Batch, err)

@@ -27,7 +27,7 @@ func FuzzImport(f *testing.F) {
 		if m.Validate() != nil {
 			return
 		}
-		file, err := Open(bytes.NewReader(content), Options{File: "f", Mapping: m, SkipInvalid: true, MaxErrors: 1 << 20})
+		file, err := Open(bytes.NewReader(content), Options{File: "f", Reading: Reading{Mapping: m}, Sending: Sending{SkipInvalid: true}, MaxErrors: 1 << 20})
 		require.NoError(t, err)
 		s, err := file.Check(t.Context())
 		if err != nil {

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,9 @@ var ErrUnknownLane = errors.New("unknown lane")
 // chooseLane sets the lane of this run, and returns ErrUnknownLane for one that no person
 // gave a weight.
 func (p *publisher) chooseLane(ctx context.Context) error {
-	p.lane = p.f.o.Lane
+	if p.lane = cmp.Or(p.f.o.Lane, order.BulkLane); p.f.o.Direct {
+		p.lane = ""
+	}
 	if p.lane == "" || p.lane == order.BulkLane {
 		return nil
 	}

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { patient.Main(m) }
 // openText opens content as a file named orders.csv.
 func openText(t testing.TB, content string, change ...func(*Options)) *File {
 	t.Helper()
-	o := Options{File: "orders.csv"}
+	o := Options{File: "orders.csv", Sending: Sending{Direct: true}}
 	for _, c := range change {
 		c(&o)
 	}

@@ -25,6 +25,18 @@ const chunksInFlight = 4
 // checkpointEvery is the interval between two saves of the progress.
 const checkpointEvery = time.Second
 
+// Final reports whether an error of an import stays, however often one tries. A lane may be made
+// meanwhile, and the need of an approval end.
+func Final(err error) bool {
+	for _, final := range []error{ErrCancelled, ErrOtherContent, ErrOtherTime, ErrOtherMapping} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	_, canary := errors.AsType[*CanaryError](err)
+	return canary
+}
+
 // ErrCancelled means that a person cancelled the import.
 var ErrCancelled = errors.New("the import was cancelled; --retry-failed enqueues what was withdrawn again")
 
@@ -82,11 +94,11 @@ type publisher struct {
 // orders by order_no and body and does not enqueue them again. The returned summary
 // is correct even if Publish returns an error.
 func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*Result, error) {
-	return f.PublishFirst(ctx, q, checked, math.MaxInt)
+	return f.publishFirst(ctx, q, checked, math.MaxInt)
 }
 
-// PublishFirst is Publish for that many rows of the file. Publish goes on behind them.
-func (f *File) PublishFirst(ctx context.Context, q *queue.Queue, checked Summary, left int) (*Result, error) {
+// publishFirst is Publish for that many rows of the file. Publish goes on behind them.
+func (f *File) publishFirst(ctx context.Context, q *queue.Queue, checked Summary, left int) (*Result, error) {
 	p := &publisher{f: f, q: q, out: &Result{Summary: checked, f: f}, piece: chunkRows}
 	if err := p.begin(ctx); err != nil {
 		return p.out, err

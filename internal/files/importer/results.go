@@ -175,12 +175,12 @@ func (s *Summary) CheckRoom(as Format) error {
 // IsResults reports whether content is a results file in the manner of this checked
 // file: its header ends in the columns that WriteResults adds.
 func (f *File) IsResults(content io.ReadSeeker) bool {
-	o := Options{Format: FormatCSV, Encoding: UTF8, Delimiter: ','}
+	o := Options{Reading: Reading{Format: FormatCSV, Encoding: UTF8, Delimiter: ","}}
 	if f.head.format == FormatCSV {
-		o.Delimiter = f.head.dialect.comma
+		o.Delimiter = string(f.head.dialect.comma)
 	}
 	if is, err := isBook(content, FormatAuto); err == nil && is {
-		o = Options{Format: FormatXLSX}
+		o = Options{Reading: Reading{Format: FormatXLSX}}
 	}
 	var book *xlsx.Book
 	t, closeTable, err := openTable(content, &o, &book)

@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -242,4 +243,85 @@ func (s *Summary) count(fate Fate, n int) {
 	if fate == Stored || fate == Corrected || fate == Retried {
 		s.Stored += n
 	}
+}
+
+// Counts counts the rows by what became of them, for the journal.
+func (s *Summary) Counts() map[string]int {
+	counts := make(map[string]int)
+	for fate, n := range s.Fates {
+		counts[string(fate)] = n
+	}
+	return counts
+}
+
+// BadText lists the rows that were left out, one line each.
+func (s *Summary) BadText() string {
+	var b strings.Builder
+	if s.Every != "" {
+		return s.File + ": " + s.Every + "\n"
+	}
+	for _, row := range s.Bad {
+		b.WriteString(row.Error() + "\n")
+	}
+	if more := s.Invalid - len(s.Bad); more > 0 {
+		fmt.Fprintf(&b, "%s: and %d more bad rows\n", s.File, more)
+	}
+	return b.String()
+}
+
+// span says when scheduled orders may be sent.
+func span(first, last time.Time) string {
+	if first.Equal(last) {
+		return first.UTC().Format(time.RFC3339)
+	}
+	return first.UTC().Format(time.RFC3339) + " to " + last.UTC().Format(time.RFC3339)
+}
+
+// Text lists what became of the rows, one line each, for a terminal.
+func (s *Summary) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d rows, batch %s\n", s.File, s.Rows, s.Batch)
+	if s.Sheet != nil {
+		fmt.Fprintf(&b, "         read from the sheet %s\n", s.Sheet.Name)
+		for _, said := range s.Sheet.Says() {
+			fmt.Fprintf(&b, "         %s\n", said)
+		}
+	}
+	line := func(n int, what string) {
+		if n > 0 {
+			fmt.Fprintf(&b, "%8d %s\n", n, what)
+		}
+	}
+	for _, fate := range Fates() {
+		line(s.Fates[fate], fate.Meaning())
+	}
+	if n := s.Scheduled; n > 0 {
+		fmt.Fprintf(&b, "%8d of these wait for their time: %s\n", n, span(s.Earliest, s.Latest))
+	}
+	line(s.Resumed, "of these by an earlier run of this import, which was interrupted")
+	if s.Rejects != "" {
+		fmt.Fprintf(&b, "         the bad rows are in %s: correct and import that\n", s.Rejects)
+	}
+	line(s.Blank, "blank rows skipped")
+	b.WriteString(s.warnings())
+	return b.String()
+}
+
+// warnings lists, by kind, what other systems may sign differently or run, and
+// what helps.
+func (s *Summary) warnings() string {
+	var b strings.Builder
+	for i := range s.WarningKinds {
+		kind := &s.WarningKinds[i]
+		what, advice := kind.Meaning(s.Format, true)
+		names := strings.Join(kind.Fields, ", ")
+		if kind.MoreFields {
+			names += ", …"
+		}
+		fmt.Fprintf(&b, "%8d rows have %s: %s (first in %s %d). %s\n", kind.Rows, what, names, s.Format.Unit(), kind.Line, advice)
+	}
+	if s.Unended > 0 {
+		fmt.Fprintf(&b, "         line %d, the last one, has no line end: see whether the file is complete\n", s.Unended)
+	}
+	return b.String()
 }

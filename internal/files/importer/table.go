@@ -306,7 +306,12 @@ func jqCommand(start []byte) string {
 }
 
 func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
-	if t.dialect, err = detect(head, o.Delimiter); err != nil {
+	if o.Delimiter != "" {
+		if _, err := ParseDelimiter(o.Delimiter); err != nil {
+			return fmt.Errorf("the delimiter: %w", err)
+		}
+	}
+	if t.dialect, err = detect(head, o.comma()); err != nil {
 		return fmt.Errorf("%s:1: %w", t.file, err)
 	}
 	if t.dialect.sep {

@@ -258,7 +258,13 @@ func ParseDelimiter(name string) (rune, error) {
 	if r := []rune(name); len(r) == 1 && !strings.ContainsRune("\"\r\n\ufffd", r[0]) {
 		return r[0], nil
 	}
-	return 0, fmt.Errorf("delimiter %q is not one character or the word tab", name)
+	return 0, fmt.Errorf("%q is not one character or the word tab", name)
+}
+
+// comma returns the delimiter that was chosen; 0 = none was.
+func (r *Reading) comma() rune {
+	comma, _ := ParseDelimiter(r.Delimiter) // none is no name of one, either
+	return comma
 }
 
 // detect detects the dialect from the first lines. It consumes a sep= line and

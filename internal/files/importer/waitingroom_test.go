@@ -12,7 +12,6 @@ import (
 	"orderpost/internal/audit"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -30,7 +29,7 @@ func TestTheWaitingRoomIsFull(t *testing.T) {
 		require.NoError(t, err)
 		return f.Publish(t.Context(), q, sum)
 	}
-	inLane := func(o *Options) { o.Lane = order.BulkLane }
+	inLane := func(o *Options) { o.Direct = false }
 	content := numbered(1, 2*chunkRows, "1")
 	_, err := run(content, inLane, func(o *Options) { o.FullWait = time.Millisecond })
 	require.ErrorIs(t, err, ErrInterrupted)
@@ -81,7 +80,7 @@ func feed(t *testing.T, q *queue.Queue, n int) {
 // While no worker runs, an import waits: the next worker feeds.
 func TestAnImportWhileNoWorkerRunsWaits(t *testing.T) {
 	q := openQueue(t)
-	f := openText(t, numbered(1, 5, "1"), func(o *Options) { o.Lane = order.BulkLane })
+	f := openText(t, numbered(1, 5, "1"), func(o *Options) { o.Direct = false })
 	sum, err := f.Check(t.Context())
 	require.NoError(t, err)
 	done, err := f.Publish(t.Context(), q, sum)
@@ -122,7 +121,7 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 				n = 50 // such a run has a few seconds to withdraw them
 			}
 			f = openText(t, numbered(1, n, "1"), func(o *Options) {
-				o.Lane = order.BulkLane
+				o.Direct = false
 				o.Progress = func(rows int) {
 					if rows < n { // the progress is saved after this
 						return

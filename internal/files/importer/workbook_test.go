@@ -36,7 +36,7 @@ func book(rows ...string) xlsxtest.Book {
 // openBytes opens content as a file named book.xlsx.
 func openBytes(t testing.TB, content []byte, change ...func(*Options)) *File {
 	t.Helper()
-	o := Options{File: "book.xlsx", Temp: t.TempDir()}
+	o := Options{File: "book.xlsx", Temp: t.TempDir(), Sending: Sending{Direct: true}}
 	for _, c := range change {
 		c(&o)
 	}

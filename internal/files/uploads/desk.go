@@ -38,7 +38,7 @@ type Desk struct {
 type Act struct {
 	By     Person
 	Upload Upload
-	ImportOptions
+	importer.Sending
 }
 
 // Ended is how an act ended.
@@ -145,6 +145,7 @@ const (
 	Checking  = "checking" // reading it again, row by row
 	Rejecting = "rejects"  // writing the rejects file
 	Importing = "importing"
+	Trying    = "trying" // the first orders are sent, before the rest is enqueued
 )
 
 // start runs a job unless the upload has one, or is not as the person saw it. A result
@@ -240,40 +241,34 @@ func (d *Desk) SheetHead(id, sheet string, rows int) (*importer.Head, error) {
 		return nil, err
 	}
 	u.Settings.Sheet = cmp.Or(sheet, u.Settings.Sheet)
-	o, err := u.options()
-	if err != nil {
-		return nil, err
-	}
 	c, err := d.store.open(&u, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close() }()
-	return importer.ReadHead(c, o, rows)
+	return importer.ReadHead(c, u.options(), rows)
 }
 
 // Arrange sets how to read an upload. The error says what is wrong with the settings
 // for this file; nothing is changed then. An earlier check does not count any more. saw
 // is the Mark of the Look at the upload; "" = any. now is the one after the change.
-func (d *Desk) Arrange(id string, by Person, saw string, set Settings) (now string, err error) {
+func (d *Desk) Arrange(id string, by Person, saw string, set importer.Reading) (now string, err error) {
 	u, err := d.store.Get(id)
 	if err != nil {
 		return "", err
 	}
 	u.Settings = set
-	o, err := u.options()
-	if err == nil && set.Batch != "" {
-		err = importer.CheckBatch(set.Batch)
-	}
-	if err != nil {
-		return "", unusable(u.Source(), err)
+	if set.Batch != "" {
+		if err := importer.CheckBatch(set.Batch); err != nil {
+			return "", unusable(u.Source(), err)
+		}
 	}
 	c, err := d.store.open(&u, nil)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = c.Close() }()
-	h, err := importer.ReadHead(c, o, 0)
+	h, err := importer.ReadHead(c, u.options(), 0)
 	if err == nil {
 		err = h.Try(set.Mapping)
 	}
@@ -307,7 +302,7 @@ func (d *Desk) MappingFile(id string, w io.Writer) error {
 // Submit sets how to read an upload, has it checked, and has it imported if the check
 // found nothing wrong. It returns once that is stored; Resume goes on with it in the next
 // process. The error says what is wrong with the settings for this file.
-func (d *Desk) Submit(id string, by Person, set Settings, o ImportOptions) error {
+func (d *Desk) Submit(id string, by Person, set importer.Reading, o importer.Sending) error {
 	if _, err := d.Arrange(id, by, "", set); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, size, d.store.Used())
 
 	// The question is answered, the type is text: only the mistakes stay.
-	set := Settings{Mapping: importer.Mapping{Types: map[string]importer.Type{"qty": importer.TypeString}, Accept: map[string][]importer.Code{"order_no": {importer.CodeDate}}}, Batch: "march"}
+	set := importer.Reading{Mapping: importer.Mapping{Types: map[string]importer.Type{"qty": importer.TypeString}, Accept: map[string][]importer.Code{"order_no": {importer.CodeDate}}}, Batch: "march"}
 	require.NoError(t, arrange(d, u.ID, set))
 	u, err := d.store.Get(u.ID)
 	require.NoError(t, err)
@@ -79,11 +79,8 @@ func TestSameBatchAsEnqueue(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), nil)
 	content := numbered(1, 700)
 	for name, upload := range map[string]string{"a.csv": content, "a.csv.gz": gzipped(t, strings.NewReader(content)), "a.csv.zst": zstandard(t, strings.NewReader(content))} {
-		for _, set := range []Settings{{}, {Mapping: importer.Mapping{Empty: importer.EmptyOmit}, Encoding: importer.UTF8, Delimiter: ",", Format: importer.FormatCSV}} {
-			o := importer.Options{File: "elsewhere.csv", Mapping: set.Mapping, Encoding: set.Encoding, Format: set.Format}
-			if set.Delimiter != "" {
-				o.Delimiter = ','
-			}
+		for _, set := range []importer.Reading{{}, {Mapping: importer.Mapping{Empty: importer.EmptyOmit}, Encoding: importer.UTF8, Delimiter: ",", Format: importer.FormatCSV}} {
+			o := importer.Options{File: "elsewhere.csv", Reading: set}
 			f, err := importer.Open(strings.NewReader(upload), o)
 			require.NoError(t, err)
 			require.Equal(t, f.Batch, checked(t, d, name, upload, set).Checked.Summary.Batch)
@@ -120,8 +117,8 @@ func TestHead(t *testing.T) {
 	require.NoError(t, err)
 	m := h.Propose()
 	require.Equal(t, "order_no", m.Rename["Auftragsnummer"])
-	require.NoError(t, arrange(d, u.ID, Settings{Mapping: m}))
-	for _, bad := range []Settings{{}, {Mapping: importer.Mapping{Empty: "x"}}, {Mapping: m, Delimiter: "two"}, {Mapping: m, Encoding: "latin"}, {Mapping: m, Batch: "a b"}} {
+	require.NoError(t, arrange(d, u.ID, importer.Reading{Mapping: m}))
+	for _, bad := range []importer.Reading{{}, {Mapping: importer.Mapping{Empty: "x"}}, {Mapping: m, Delimiter: "two"}, {Mapping: m, Encoding: "latin"}, {Mapping: m, Batch: "a b"}} {
 		require.Equal(t, Unusable, KindOf(arrange(d, u.ID, bad)), "%+v", bad)
 	}
 	u, err = d.store.Get(u.ID)
@@ -144,7 +141,7 @@ func TestStoppedCheck(t *testing.T) {
 	require.Equal(t, Busy, KindOf(err))
 	require.ErrorContains(t, err, "the upload is being checked already, for anna since")
 	require.Equal(t, Busy, KindOf(d.Remove(a.ID, "")))
-	require.Equal(t, Busy, KindOf(arrange(d, a.ID, Settings{})))
+	require.Equal(t, Busy, KindOf(arrange(d, a.ID, importer.Reading{})))
 	job := d.Job(b.ID)
 	require.NotNil(t, job)
 	require.Equal(t, Waiting, job.Progress().Step)

@@ -23,7 +23,7 @@ import (
 // The batch, the intents and their ids are those of enqueue with the same file and
 // settings, so no order is enqueued twice. saw is the Mark of the Look at the upload;
 // "" = any. ctx is for the intention in the journal.
-func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o ImportOptions) error {
+func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o importer.Sending) error {
 	d.mu.Lock()
 	u, err := d.asSeen(id, saw)
 	d.mu.Unlock()
@@ -46,11 +46,11 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o I
 	if err := d.idle(id); err != nil {
 		return err
 	}
-	end, err := d.journal(ctx, Act{By: by, Upload: u, ImportOptions: o})
+	end, err := d.journal(ctx, Act{By: by, Upload: u, Sending: o})
 	if err != nil {
 		return err
 	}
-	run := &Import{Batch: batch, By: by, StartedAt: time.Now().UTC(), State: Running, ImportOptions: o}
+	run := &Import{Batch: batch, By: by, StartedAt: time.Now().UTC(), State: Running, Sending: o}
 	err = d.start(id, by, saw, ImportKind, func(ctx context.Context, j *jobs.Job) (any, error) {
 		u, err := d.store.update(id, func(u *Upload) { u.Import, u.UsedAt = run, run.StartedAt })
 		if err != nil {
@@ -61,7 +61,7 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o I
 		result := *run
 		result.Summary, result.EndedAt = s, time.Now().UTC()
 		result.State, result.Error = how(ctx, j, ended)
-		end(ctx, Ended{State: result.State, Counts: counts(&s), Partial: !s.AllFine(), Error: result.Error})
+		end(ctx, Ended{State: result.State, Counts: s.Counts(), Partial: !s.AllFine(), Error: result.Error})
 		if err := d.store.note(id, func(u *Upload) { u.Import, u.UsedAt, u.Did = &result, result.EndedAt, did(by, "imported it") }); err != nil {
 			return nil, err
 		}
@@ -96,22 +96,14 @@ func how(ctx context.Context, j *jobs.Job, err error) (State, string) {
 		return Interrupted, "its process was stopped"
 	case KindOf(err) == Unready:
 		return Failed, err.Error()
-	case errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrOtherMapping):
-		return Failed, importer.Plain(err)
 	case errors.Is(err, importer.ErrDirect):
 		return Failed, "imports need approval here, and wait for it in the waiting room: import it without leaving that out"
 	case errors.Is(err, importer.ErrOtherContent):
 		return Failed, "the batch belongs to other content or another mapping; choose another name for the batch"
+	case importer.Final(err), errors.Is(err, importer.ErrUnknownLane):
+		return Failed, importer.Plain(err)
 	}
 	return Interrupted, importer.Plain(err)
-}
-
-func counts(s *importer.Summary) map[string]int {
-	out := make(map[string]int, len(s.Fates))
-	for fate, n := range s.Fates {
-		out[string(fate)] = n
-	}
-	return out
 }
 
 // The pauses before an import that cannot go on tries again.
@@ -129,10 +121,9 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 		past = u.Checked.At // the rows that are left are as good as those that went before
 	}
 	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
-		o.SkipInvalid, o.RetryFailed, o.Deadline, o.Rate, o.By = run.SkipInvalid, run.RetryFailed, run.Deadline, run.Rate, run.By.Name
-		o.Lane, o.FullWait = run.lane(), d.fullWait
+		o.Sending, o.By, o.FullWait = run.Sending, run.By.Name, d.fullWait
 		o.Begun = func(ctx context.Context) error { return approval.Upload(ctx, d.queue, run.Batch, run.By.Actor()) }
-		o.NotBefore, o.Past = run.NotBefore, u.Settings.past(past)
+		o.Past = u.Settings.PastAt(past)
 		o.Progress = func(rows int) { j.Move(int64(rows)) }
 	})
 	if err == nil {
@@ -148,7 +139,11 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 	j.Tell(jobs.Progress{Step: Importing, Of: int64(s.Rows)})
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		before := j.Progress().Done
-		done, err := f.Publish(ctx, d.queue, s)
+		done, err := f.Store(ctx, d.queue, s, func(p importer.Progress) {
+			if j.Tell(jobs.Progress{Step: Trying, Done: int64(p.Settled), Of: int64(p.Total)}); p.Ended {
+				j.Tell(jobs.Progress{Step: Importing, Done: int64(run.Canary), Of: int64(s.Rows)})
+			}
+		})
 		if err == nil || ctx.Err() != nil || !errors.Is(err, queue.ErrUnreachable) && !errors.Is(err, importer.ErrInterrupted) {
 			return done.Summary, err
 		}
@@ -223,7 +218,7 @@ func (d *Desk) Check(id string, by Person, saw string) error {
 // check checks a file. rejected is the size of the rejects file on disk.
 func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Checked, rejected int64, err error) {
 	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
-		o.SkipInvalid, o.MaxErrors, o.Past = true, listed, u.Settings.past(time.Now())
+		o.SkipInvalid, o.MaxErrors, o.Past = true, listed, u.Settings.PastAt(time.Now())
 	})
 	checked = &Checked{Summary: s}
 	for _, bad := range s.Bad {
@@ -288,10 +283,7 @@ func (o *opened) close() {
 // examine opens and checks an upload with the importer, as enqueue does. If the error
 // is nil, the caller must close the file.
 func (d *Desk) examine(ctx context.Context, j *jobs.Job, u *Upload, change func(*importer.Options)) (f *opened, s importer.Summary, err error) {
-	o, err := u.options()
-	if err != nil {
-		return nil, s, unusable(u.Source(), err)
-	}
+	o := u.options()
 	o.Temp, o.Schema = d.store.dir, d.schema
 	change(&o)
 	return d.inTurn(ctx, j, u, func(c *content) (*importer.File, error) { return importer.Open(c, o) })

@@ -64,17 +64,17 @@ func TestImport(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	content := numbered(1, 1200) + "U-1300,x,1\n"
 	u := keep(t, d.store, "orders.csv", content)
-	err := d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true})
+	err := d.Import(t.Context(), u.ID, anna, "", importer.Sending{Direct: true})
 	require.Equal(t, Unready, KindOf(err))
 	require.ErrorContains(t, err, "check it first")
 	require.NoError(t, d.Check(u.ID, anna, ""))
 	u = finished(t, d, u.ID)
-	err = d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true})
+	err = d.Import(t.Context(), u.ID, anna, "", importer.Sending{Direct: true})
 	require.ErrorContains(t, err, "1 rows are bad; correct them and upload the file again, or choose to skip them")
 	_, err = d.Results(t.Context(), u.ID, &bytes.Buffer{})
 	require.Equal(t, Unready, KindOf(err))
 
-	u = imported(t, d, u.ID, ImportOptions{Direct: true, SkipInvalid: true})
+	u = imported(t, d, u.ID, importer.Sending{Direct: true, SkipInvalid: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	require.Equal(t, map[importer.Fate]int{importer.Stored: 1200, importer.Invalid: 1}, u.Import.Summary.Fates)
 	imp, err := imports.ReadImport(t.Context(), q, u.Import.Batch)
@@ -92,7 +92,7 @@ func TestImport(t *testing.T) {
 	require.Contains(t, ids, u.Import.Batch+":1")
 
 	// enqueue with the same file, and the same file uploaded by somebody else.
-	f, err := importer.Open(strings.NewReader(content), importer.Options{File: "x.csv", SkipInvalid: true})
+	f, err := importer.Open(strings.NewReader(content), importer.Options{File: "x.csv", Sending: importer.Sending{SkipInvalid: true}})
 	require.NoError(t, err)
 	s, err := f.Check(t.Context())
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestImport(t *testing.T) {
 	require.Equal(t, u.Import.Batch, f.Batch)
 	require.Zero(t, done.Stored)
 	again := checked(t, d, "copy.csv", content)
-	again = imported(t, d, again.ID, ImportOptions{Direct: true, SkipInvalid: true})
+	again = imported(t, d, again.ID, importer.Sending{Direct: true, SkipInvalid: true})
 	require.Equal(t, 1200, again.Import.Summary.Fates[importer.AlreadyPending])
 	stored, pending := counted(t, q)
 	require.EqualValues(t, 1200, stored)
@@ -134,7 +134,7 @@ func TestImport(t *testing.T) {
 }
 
 // startImport starts an import and waits until so many rows are in the queue.
-func startImport(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, rows uint64) {
+func startImport(t *testing.T, d *Desk, q *queue.Queue, id string, o importer.Sending, rows uint64) {
 	t.Helper()
 	require.NoError(t, d.Import(t.Context(), id, anna, "", o))
 	require.Eventually(t, func() bool {
@@ -151,7 +151,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	s := openStore(t, dir)
 	d := openDesk(t, s, q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	slow := ImportOptions{Direct: true, Rate: 1000}
+	slow := importer.Sending{Direct: true, Rate: 1000}
 	startImport(t, d, q, u.ID, slow, 500)
 	job := d.Job(u.ID)
 	require.NotNil(t, job)
@@ -193,7 +193,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	require.Equal(t, Interrupted, u.Import.State)
 	require.Equal(t, "its process ended in the middle of the import", u.Import.Error)
 
-	u = imported(t, d, u.ID, ImportOptions{Direct: true})
+	u = imported(t, d, u.ID, importer.Sending{Direct: true})
 	require.Equal(t, Done, u.Import.State)
 	require.GreaterOrEqual(t, u.Import.Summary.Resumed, 2500-500*4)
 	fates := u.Import.Summary.Fates
@@ -210,7 +210,7 @@ func TestBrokerRestarts(t *testing.T) {
 	q := connect(t, broker, queuetest.AsCommand)
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	startImport(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 1000}, 500)
+	startImport(t, d, q, u.ID, importer.Sending{Direct: true, Rate: 1000}, 500)
 	broker.Stop()
 	require.Eventually(t, func() bool {
 		job := d.Job(u.ID)
@@ -233,7 +233,7 @@ func TestCancel(t *testing.T) {
 	q := connect(t, s)
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, 4000))
-	startImport(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 500}, 300)
+	startImport(t, d, q, u.ID, importer.Sending{Direct: true, Rate: 500}, 300)
 	stop := fleettest.Held(t, connect(t, s), imports.RetireCancellations)
 	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
 	require.NoError(t, err)
@@ -248,9 +248,9 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, Cancelled, u.Import.State)
 	require.Equal(t, "cancelled by anna", u.Import.Error)
 
-	u = imported(t, d, u.ID, ImportOptions{Direct: true})
+	u = imported(t, d, u.ID, importer.Sending{Direct: true})
 	require.Equal(t, Cancelled, u.Import.State, "only a person's choice sends it again")
-	u = imported(t, d, u.ID, ImportOptions{Direct: true, RetryFailed: true})
+	u = imported(t, d, u.ID, importer.Sending{Direct: true, RetryFailed: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	_, pending = counted(t, q)
 	require.EqualValues(t, 4000, pending)
@@ -260,9 +260,9 @@ func TestCancel(t *testing.T) {
 func TestOtherContent(t *testing.T) {
 	q := connect(t, startBroker(t))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
-	march := Settings{Batch: "march"}
-	imported(t, d, checked(t, d, "a.csv", numbered(1, 2), march).ID, ImportOptions{Direct: true})
-	u := imported(t, d, checked(t, d, "b.csv", numbered(3, 4), march).ID, ImportOptions{Direct: true})
+	march := importer.Reading{Batch: "march"}
+	imported(t, d, checked(t, d, "a.csv", numbered(1, 2), march).ID, importer.Sending{Direct: true})
+	u := imported(t, d, checked(t, d, "b.csv", numbered(3, 4), march).ID, importer.Sending{Direct: true})
 	require.Equal(t, Failed, u.Import.State)
 	require.Contains(t, u.Import.Error, "choose another name for the batch")
 }
@@ -283,11 +283,11 @@ func TestJournal(t *testing.T) {
 	defer all.Close()
 	u := checked(t, d, "a.csv", numbered(1, 2))
 	refuse = errors.New("the journal cannot be written")
-	require.ErrorIs(t, d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true}), refuse)
+	require.ErrorIs(t, d.Import(t.Context(), u.ID, anna, "", importer.Sending{Direct: true}), refuse)
 	stored, _ := counted(t, q)
 	require.Zero(t, stored)
 	refuse, lines = nil, nil
-	imported(t, d, u.ID, ImportOptions{Direct: true})
+	imported(t, d, u.ID, importer.Sending{Direct: true})
 	require.Equal(t, []string{"anna of a.csv: 0 stored", "{State:done Counts:map[stored:2] Partial:false Error:}"}, lines)
 }
 
@@ -307,22 +307,20 @@ func TestTimesThatPassedSinceTheCheck(t *testing.T) {
 		u.Checked = &earlier
 	})
 	require.NoError(t, err)
-	for _, o := range []ImportOptions{{}, {SkipInvalid: true}} {
+	for _, o := range []importer.Sending{{}, {SkipInvalid: true}} {
 		u = imported(t, d, u.ID, o)
 		require.Equal(t, Failed, u.Import.State)
 		require.Contains(t, u.Import.Error, "the times of some rows are over since the file was checked, so nothing was imported; check it again")
 		stored, _ := counted(t, q)
 		require.Zero(t, stored)
 	}
-	o, err := u.options()
-	require.NoError(t, err)
 	c, err := d.store.open(&u, nil)
 	require.NoError(t, err)
-	f, err := importer.Open(c, o)
+	f, err := importer.Open(c, u.options())
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	require.NoError(t, imports.SaveImport(t.Context(), q, &imports.Import{Batch: f.Batch, Fingerprint: f.Fingerprint, Content: f.Content, Rows: 2}))
-	u = imported(t, d, u.ID, ImportOptions{Direct: true})
+	u = imported(t, d, u.ID, importer.Sending{Direct: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	require.Equal(t, 2, u.Import.Summary.Stored)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/files/importer"
 )
 
 // TestActsAreBoundToWhatWasSeen: whoever decides on a state that another person has
@@ -24,16 +26,16 @@ func TestActsAreBoundToWhatWasSeen(t *testing.T) {
 	require.Equal(t, seen, mark(), "a look changes nothing")
 
 	// ben reads another column as the amount, and checks again.
-	set := Settings{Batch: "bens"}
+	set := importer.Reading{Batch: "bens"}
 	next, err := d.Arrange(u.ID, ben, seen, set)
 	require.NoError(t, err)
 	require.Equal(t, next, mark())
 	require.NoError(t, d.Check(u.ID, ben, next))
 	finished(t, d, u.ID)
 
-	_, arranged := d.Arrange(u.ID, anna, seen, Settings{})
+	_, arranged := d.Arrange(u.ID, anna, seen, importer.Reading{})
 	for what, err := range map[string]error{
-		"import": d.Import(t.Context(), u.ID, anna, seen, ImportOptions{}), "check": d.Check(u.ID, anna, seen), "arrange": arranged,
+		"import": d.Import(t.Context(), u.ID, anna, seen, importer.Sending{}), "check": d.Check(u.ID, anna, seen), "arrange": arranged,
 		"remove": d.Remove(u.ID, seen), "stop": d.Stop(t.Context(), u.ID, anna, seen),
 	} {
 		require.Equal(t, Changed, KindOf(err), what)
@@ -45,7 +47,7 @@ func TestActsAreBoundToWhatWasSeen(t *testing.T) {
 
 	// A job is seen by itself: whoever meant a check does not stop an import.
 	seen = mark()
-	require.NoError(t, d.Import(t.Context(), u.ID, ben, seen, ImportOptions{Rate: 1}))
+	require.NoError(t, d.Import(t.Context(), u.ID, ben, seen, importer.Sending{Rate: 1}))
 	require.ErrorContains(t, d.Stop(t.Context(), u.ID, anna, seen), "ben imports it since ")
 	require.NoError(t, d.Stop(t.Context(), u.ID, anna, mark()))
 	require.NotEqual(t, seen, mark())
@@ -60,7 +62,7 @@ func TestALookIsOneMoment(t *testing.T) {
 	d := openDesk(t, s, connect(t, broker))
 	u := checked(t, d, "a.csv", numbered(1, 1))
 	for range 20 {
-		require.NoError(t, d.Import(t.Context(), u.ID, anna, "", ImportOptions{RetryFailed: true}))
+		require.NoError(t, d.Import(t.Context(), u.ID, anna, "", importer.Sending{RetryFailed: true}))
 		began := time.Now()
 		for {
 			l, err := d.Look(u.ID)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/files/importer"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"
 	"orderpost/internal/testing/patient"
@@ -93,7 +94,7 @@ func openDesk(t testing.TB, s *Store, q *queue.Queue) *Desk {
 }
 
 // checked uploads a file, checks it and returns the upload.
-func checked(t testing.TB, d *Desk, name, content string, set ...Settings) Upload {
+func checked(t testing.TB, d *Desk, name, content string, set ...importer.Reading) Upload {
 	t.Helper()
 	u := keep(t, d.store, name, content)
 	for _, s := range set {
@@ -104,7 +105,7 @@ func checked(t testing.TB, d *Desk, name, content string, set ...Settings) Uploa
 }
 
 // arrange sets how to read an upload, whatever it is now.
-func arrange(d *Desk, id string, set Settings) error {
+func arrange(d *Desk, id string, set importer.Reading) error {
 	_, err := d.Arrange(id, anna, "", set)
 	return err
 }
@@ -121,7 +122,7 @@ func finished(t testing.TB, d *Desk, id string) Upload {
 	return u
 }
 
-func imported(t testing.TB, d *Desk, id string, o ImportOptions) Upload {
+func imported(t testing.TB, d *Desk, id string, o importer.Sending) Upload {
 	t.Helper()
 	require.NoError(t, d.Import(t.Context(), id, anna, "", o))
 	return finished(t, d, id)

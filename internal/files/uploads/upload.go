@@ -1,7 +1,6 @@
 package uploads
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -46,12 +45,12 @@ type Upload struct {
 	// Book says that the file is a workbook.
 	Book bool `json:"book,omitempty"`
 
-	Settings Settings `json:"settings"`
+	Settings importer.Reading `json:"settings"`
 	// Checked is the result of the check with these settings; nil = not checked.
 	Checked *Checked `json:"checked,omitempty"`
 	// Then is how to import the upload once its check found nothing wrong, without a
 	// person who looks at it (Desk.Submit); nil = a person decides.
-	Then *ImportOptions `json:"then,omitempty"`
+	Then *importer.Sending `json:"then,omitempty"`
 	// Import is the last import; nil = there was none.
 	Import *Import `json:"import,omitempty"`
 	// FetchedAt is when the final results were fetched.
@@ -60,29 +59,6 @@ type Upload struct {
 	Did Did `json:"did,omitzero"`
 	// UsedAt is when a person last did something with the upload.
 	UsedAt time.Time `json:"used_at"`
-}
-
-// Settings say how to read a file. Their zero value is what enqueue does without
-// flags.
-type Settings struct {
-	Mapping   importer.Mapping `json:"mapping,omitzero"`
-	Format    importer.Format  `json:"format,omitempty"`
-	Encoding  string           `json:"encoding,omitempty"`
-	Delimiter string           `json:"delimiter,omitempty"` // one character, or tab
-	Sheet     string           `json:"sheet,omitempty"`     // of a workbook; empty = the only one with content
-	// Batch names the import; empty = BatchPrefix, and by content and mapping.
-	Batch       string `json:"batch,omitempty"`
-	BatchPrefix string `json:"batch_prefix,omitempty"`
-	// AllowPast takes times of rows that are over: such orders are sent at once.
-	AllowPast bool `json:"allow_past,omitempty"`
-}
-
-// past returns importer.Options.Past at a moment.
-func (s *Settings) past(now time.Time) time.Time {
-	if s.AllowPast {
-		return time.Time{}
-	}
-	return now
 }
 
 // Checked is the result of a check.
@@ -137,36 +113,11 @@ type Import struct {
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 	State     State     `json:"state"`
-	ImportOptions
+	importer.Sending
 	// Summary is what became of the rows.
 	Summary importer.Summary `json:"summary"`
 	// Error is why the import did not come to its end.
 	Error string `json:"error,omitempty"`
-}
-
-// ImportOptions are a person's choices for an import.
-type ImportOptions struct {
-	// SkipInvalid imports the good rows of a file that has bad ones.
-	SkipInvalid bool `json:"skip_invalid,omitempty"`
-	// RetryFailed enqueues orders again that certainly failed before, and orders of a
-	// cancelled import.
-	RetryFailed bool      `json:"retry_failed,omitempty"`
-	Deadline    time.Time `json:"deadline,omitzero"`
-	Rate        float64   `json:"rate,omitempty"`
-	// Lane is the lane of the waiting room; empty = bulk. Direct leaves the waiting
-	// room out.
-	Lane   string `json:"lane,omitempty"`
-	Direct bool   `json:"direct,omitempty"`
-	// NotBefore is the time before which no order is sent, unless its row names one.
-	NotBefore time.Time `json:"not_before,omitzero"`
-}
-
-// lane returns the lane as package importer has it.
-func (o *ImportOptions) lane() string {
-	if o.Direct {
-		return ""
-	}
-	return cmp.Or(o.Lane, order.BulkLane)
 }
 
 // Source is the file's name in messages and in Order-Source.
@@ -177,14 +128,9 @@ func (u *Upload) Source() string {
 	return u.Name
 }
 
-// options returns the options of the importer.
-func (u *Upload) options() (importer.Options, error) {
-	o := importer.Options{File: u.Source(), Format: u.Settings.Format, Encoding: u.Settings.Encoding, Sheet: u.Settings.Sheet, Mapping: u.Settings.Mapping, Batch: u.Settings.Batch, BatchPrefix: u.Settings.BatchPrefix}
-	var err error
-	if u.Settings.Delimiter != "" {
-		o.Delimiter, err = importer.ParseDelimiter(u.Settings.Delimiter)
-	}
-	return o, err
+// options returns the options of the importer for reading the file.
+func (u *Upload) options() importer.Options {
+	return importer.Options{Reading: u.Settings, File: u.Source()}
 }
 
 const (

@@ -35,7 +35,7 @@ func TestWorkbook(t *testing.T) {
 	u = finished(t, d, u.ID)
 	require.Equal(t, `march.xlsx: the workbook has 2 sheets, and an import reads one: "May", "June"; say which`, u.Checked.Stopped)
 
-	require.NoError(t, arrange(d, u.ID, Settings{Sheet: "June"}))
+	require.NoError(t, arrange(d, u.ID, importer.Reading{Sheet: "June"}))
 	require.NoError(t, d.Check(u.ID, anna, ""))
 	u = finished(t, d, u.ID)
 	require.Empty(t, u.Checked.Stopped)
@@ -49,11 +49,11 @@ func TestWorkbook(t *testing.T) {
 	back := checked(t, d, "rejects.xlsx", rejects.String())
 	require.Equal(t, importer.CodeExcel, back.Checked.Bad[0].Code, "it is as bad as before")
 
-	f, err := importer.Open(bytes.NewReader([]byte(content)), importer.Options{File: "x.xlsx", Sheet: "June"})
+	f, err := importer.Open(bytes.NewReader([]byte(content)), importer.Options{File: "x.xlsx", Reading: importer.Reading{Sheet: "June"}})
 	require.NoError(t, err)
 	require.Equal(t, f.Batch, u.Checked.Summary.Batch)
 
-	u = imported(t, d, u.ID, ImportOptions{Direct: true, SkipInvalid: true})
+	u = imported(t, d, u.ID, importer.Sending{Direct: true, SkipInvalid: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	require.Equal(t, 2, u.Import.Summary.Stored)
 	work(t, q, 2)

@@ -80,14 +80,10 @@ func (i *Imports) held(batch string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), heldTime)
 	defer cancel()
 	hold, err := imports.HeldBy(ctx, i.queue, batch)
-	switch {
-	case err != nil || hold == nil:
+	if err != nil {
 		return ""
-	case hold.ForApproval != "":
-		return "it needs approval (" + hold.ForApproval + "): people approve or refuse it in the console, on the page " + approval.Address(batch)
-	default:
-		return "paused by " + hold.By()
 	}
+	return approval.Describe(hold, batch)
 }
 
 // withdrawal adds what a withdrawal by this process has come to.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ func (i *Imports) MediaTypes() []string { return slices.Sorted(maps.Keys(formats
 
 // Take implements door.Files.
 func (i *Imports) Take(ctx context.Context, r door.FileRequest, body io.Reader) (door.Import, error) {
-	set, o, err := read(r)
+	choices, err := read(r)
 	if err != nil {
 		return door.Import{}, err
 	}
@@ -47,7 +46,7 @@ func (i *Imports) Take(ctx context.Context, r door.FileRequest, body io.Reader) 
 	if err != nil {
 		return door.Import{}, refusal(err)
 	}
-	if err := i.desk.Submit(u.ID, by, set, o); err != nil {
+	if err := i.desk.Submit(u.ID, by, choices.Reading, choices.Sending); err != nil {
 		if err := i.desk.Remove(u.ID, ""); err != nil {
 			i.log.Error().Err(err).Str("import", u.ID).Msg("a file that was refused could not be removed")
 		}
@@ -57,91 +56,72 @@ func (i *Imports) Take(ctx context.Context, r door.FileRequest, body io.Reader) 
 }
 
 // parameters are those of an import, with the names that enqueue's flags have.
-var parameters = []string{"accept", "allow-past", "batch", "deadline", "delimiter", "direct", "empty", "encoding", "lane", "not-before", "order-no-template", "rate", "rename",
+var parameters = []string{"accept", "allow-past", "batch", "canary", "deadline", "delimiter", "direct", "empty", "encoding", "lane", "not-before", "order-no-template", "rate", "rename",
 	"retry-failed", "set", "sheet", "type"}
 
 // read reads the parameters of an import.
-func read(r door.FileRequest) (set uploads.Settings, o uploads.ImportOptions, err error) {
-	q := r.Parameters
-	for _, name := range slices.Sorted(maps.Keys(q)) {
-		if !slices.Contains(parameters, name) {
-			return set, o, bad(order.Clip(name, 40), "there is none of this name", "use those of /openapi.yaml: "+strings.Join(parameters, ", "))
-		}
-	}
-	set.Format, set.Encoding, set.Sheet = formats[r.Media], strings.ToLower(r.Charset), q.Get("sheet")
-	set.Mapping, err = importer.Given{Types: q["type"], Renames: q["rename"], Constants: q["set"], Accepted: q["accept"], Empty: q.Get("empty"), Template: q.Get("order-no-template")}.
-		Mapping(func(option string) string { return option })
-	if err = errors.Join(err, set.Mapping.Validate()); err != nil {
-		return set, o, &door.FileError{Kind: door.FileParameter, Where: "parameters", Seen: err.Error(), Do: "give them as /openapi.yaml describes them"}
-	}
-	where, do := "header Content-Type", "give a charset of these, or the parameter encoding"
-	if text := q.Get("encoding"); text != "" {
-		set.Encoding, where, do = text, "parameter encoding", "give one of these, or leave it out"
-	}
-	if set.Encoding == importer.EncodingAuto {
-		set.Encoding = ""
-	}
-	if set.Encoding != "" && !slices.Contains(importer.Encodings(), set.Encoding) {
-		return set, o, &door.FileError{Kind: door.FileParameter, Where: where, Seen: fmt.Sprintf("the encoding %q is none of %s", order.Clip(set.Encoding, 40), strings.Join(importer.Encodings(), ", ")), Do: do}
-	}
-	if set.Delimiter = q.Get("delimiter"); set.Delimiter != "" {
-		if _, err := importer.ParseDelimiter(set.Delimiter); err != nil {
-			return set, o, bad("delimiter", err.Error(), "give one of these, or leave it out")
+func read(r door.FileRequest) (importer.Choices, error) {
+	c := importer.Choices{Now: time.Now()}
+	c.Format = formats[r.Media]
+	if charset := strings.ToLower(r.Charset); charset != "" && !r.Parameters.Has("encoding") {
+		if err := c.Set("encoding", charset); err != nil {
+			return c, wrong(err, "header Content-Type", "give a charset of these, or the parameter encoding")
 		}
 	}
 	// No client's name begins with _, so the id of an order in a file is never that of a
 	// submission. The last dot ends the client's name, so no client can name another's import.
-	set.BatchPrefix = "_" + r.Client + "."
-	if name := q.Get("batch"); name != "" {
-		set.Batch = set.BatchPrefix + name
-		if strings.Contains(name, ".") || importer.CheckBatch(set.Batch) != nil {
-			return set, o, bad("batch", fmt.Sprintf("%q is not 1 to %d letters, digits, _ and -", order.Clip(name, 110), 100-len(set.BatchPrefix)), "give such a name, or leave it out: then the content names the import")
+	c.BatchPrefix = "_" + r.Client + "."
+	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
+		if !slices.Contains(parameters, name) {
+			return c, bad(order.Clip(name, 40), "there is none of this name", "use those of /openapi.yaml: "+strings.Join(parameters, ", "))
 		}
-	}
-	o, err = readTimes(r, &set)
-	return set, o, err
-}
-
-// readTimes reads when and how fast the orders of an import may go.
-func readTimes(r door.FileRequest, set *uploads.Settings) (o uploads.ImportOptions, err error) {
-	q := r.Parameters
-	for name, on := range map[string]*bool{"allow-past": &set.AllowPast, "retry-failed": &o.RetryFailed, "direct": &o.Direct} {
-		if *on = q.Has(name); q.Get(name) != "" {
-			if *on, err = strconv.ParseBool(q.Get(name)); err != nil {
-				return o, bad(name, fmt.Sprintf("%.40q", q.Get(name)), "give true or false")
+		for _, value := range r.Parameters[name] {
+			if err := take(&c, name, value); err != nil {
+				return c, err
 			}
 		}
 	}
-	if o.Lane = q.Get("lane"); o.Lane != "" {
-		if err := order.CheckLane(o.Lane); err != nil {
-			return o, bad("lane", err.Error(), "give the name of a lane, or leave it out")
+	if err := errors.Join(c.Check(), c.CheckDeadline()); err != nil {
+		return c, wrong(err, "parameters", advice)
+	}
+	if c.Direct && r.Rate > 0 && (c.Rate == 0 || c.Rate > r.Rate) {
+		c.Rate = r.Rate // it does not wait its turn, so it must not flood the queue
+	}
+	return c, nil
+}
+
+// advice is for an option that says no better.
+const advice = "give it as /openapi.yaml describes it, or leave it out"
+
+// take takes one value of a parameter. One without a value says nothing, unless it is a switch.
+func take(c *importer.Choices, name, value string) error {
+	switch {
+	case value == "" && !importer.IsSwitch(name):
+		return nil
+	case name == "batch":
+		if c.Batch = c.BatchPrefix + value; strings.Contains(value, ".") || importer.CheckBatch(c.Batch) != nil {
+			return bad(name, fmt.Sprintf("%q is not 1 to %d letters, digits, _ and -", order.Clip(value, 110), 100-len(c.BatchPrefix)), "give such a name, or leave it out: then the content names the import")
+		}
+		return nil
+	case name == "rate" && value == "0":
+		return bad(name, "it is 0", "give the most orders a second, such as 50")
+	}
+	if err := c.Set(name, value); err != nil {
+		return wrong(err, "parameter "+name, advice)
+	}
+	return nil
+}
+
+// wrong says what is wrong with an option. where and do are for an error that does not say them itself.
+func wrong(err error, where, do string) error {
+	out := &door.FileError{Kind: door.FileParameter, Where: where, Seen: err.Error(), Do: do}
+	if option, ok := errors.AsType[*importer.OptionError](err); ok {
+		out.Seen, out.Do = option.Seen, cmp.Or(option.Do, do)
+		if where == "parameters" {
+			out.Where = "parameter " + option.Name
 		}
 	}
-	if text := q.Get("deadline"); text != "" {
-		if o.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
-			return o, bad("deadline", fmt.Sprintf("%.60q is not an RFC 3339 time such as 2026-11-23T18:00:00Z", text), "give such a time, or leave it out")
-		}
-	}
-	if text := q.Get("not-before"); text != "" {
-		if o.NotBefore, err = order.ParseNotBefore(text, time.Now()); err != nil {
-			return o, bad("not-before", err.Error(), "give a time such as 2026-11-23T18:00:00Z within a year, or leave it out")
-		}
-		if order.LongPast(o.NotBefore, time.Now()) && !set.AllowPast {
-			return o, bad("not-before", "it is over", "leave it out if the orders are to be sent at once, or say allow-past")
-		}
-	}
-	if missed := order.MissedDeadline(o.Deadline, o.NotBefore, time.Now()); missed != "" {
-		return o, bad("deadline", missed, "give a later time, or leave it out")
-	}
-	if text := q.Get("rate"); text != "" {
-		if o.Rate, err = strconv.ParseFloat(text, 64); err != nil || o.Rate == 0 || order.CheckRate(o.Rate) != nil {
-			return o, bad("rate", fmt.Sprintf("%.40q", text), "give the most orders a second, such as 50")
-		}
-	}
-	if o.Direct && r.Rate > 0 && (o.Rate == 0 || o.Rate > r.Rate) {
-		o.Rate = r.Rate // it does not wait its turn, so it must not flood the queue
-	}
-	return o, nil
+	return out
 }
 
 func bad(parameter, seen, do string) error {

@@ -46,14 +46,14 @@ func TestACanary(t *testing.T) {
 	file := writeOrders(t, 9)
 	code, _, errOut := importFile(t, settings, file, "--canary", "2")
 	require.Equal(t, cli.ExitPartial, code)
-	require.Contains(t, errOut, "not all of the first 2 orders of "+file+" were accepted, so nothing else was enqueued")
+	require.Contains(t, errOut, file+": not all of the first 2 orders were accepted, so nothing else was enqueued")
 	require.Len(t, ledger(t, url), 2)
 
 	change(t, url, `{"fault-refuse":0}`)
 	other := writeFile(t, "order_no,timeout\nC-1,60\nC-2,60\nC-3,60\nC-4,60\n")
 	code, out, errOut := importFile(t, settings, other, "--canary", "3", "--wait")
 	require.Equal(t, cli.ExitDone, code, out+errOut)
-	require.Contains(t, errOut, "The first 3 orders of "+other+" are accepted; going on with the rest.")
+	require.Contains(t, errOut, "3 of the first 3 orders of "+other+" are accepted.")
 	require.Len(t, ledger(t, url), 6)
 	code, out, errOut = importFile(t, settings, file, "--wait") // goes on without a canary
 	require.Equal(t, cli.ExitPartial, code, out+errOut)
