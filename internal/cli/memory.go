@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -16,9 +17,9 @@ const (
 	heapRoom = 32 << 20
 )
 
-// leastGC bounds what a large heap costs: garbage is at most 70 % of what lives. Far
+// leastGC bounds what a large heap costs: garbage is at most 45 % of what lives. Far
 // below that the collector takes much of a processor.
-const leastGC = 70
+const leastGC = 45
 
 // usualGC is the percentage of a program that set none.
 const usualGC = 100
@@ -47,7 +48,24 @@ func followHeap() {
 	}
 	type sentinel struct{ _ [64]byte } // too large to share its memory with an object that lives on
 	runtime.AddCleanup(new(sentinel), func(struct{}) { go followHeap() }, struct{}{})
+	if spare(liveHeap(), read("/memory/classes/total:bytes")-read("/memory/classes/heap/released:bytes")) {
+		giveBack().Reset(quiet)
+	}
 }
+
+// A burst is over when nothing was collected for so long.
+const quiet = 15 * time.Second
+
+// giveBack collects what a burst has left, and returns it to the system. Without it, a heap
+// that does not grow any more keeps its garbage for two minutes, and its memory for longer.
+var giveBack = sync.OnceValue(func() *time.Timer {
+	t := time.AfterFunc(time.Hour, debug.FreeOSMemory)
+	t.Stop()
+	return t
+})
+
+// spare reports whether a process holds much more memory than what lives in it.
+func spare(live, held uint64) bool { return held > live+live/2+64<<20 }
 
 // liveHeap returns what the last collection found alive, and the stacks, which the
 // percentage counts, too.

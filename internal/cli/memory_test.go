@@ -17,6 +17,13 @@ func TestSmallHeapsMayGrowLargeOnesLess(t *testing.T) {
 	require.Equal(t, leastGC, gcPercent(400<<20))
 }
 
+func TestOnlyMuchSpareMemoryIsGivenBack(t *testing.T) {
+	require.True(t, spare(450<<20, 860<<20), "after an import of a million")
+	require.False(t, spare(450<<20, 700<<20))
+	require.False(t, spare(8<<20, 70<<20))
+	require.True(t, spare(8<<20, 80<<20))
+}
+
 // An embedded broker's heap is hundreds of MB during an import and a few MB afterwards.
 func TestTheCollectorFollowsTheLiveHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
