@@ -110,6 +110,9 @@ type Submission struct {
 	// Allowed says that a person allowed another attempt although the order is in
 	// doubt and the policy is Park.
 	Allowed bool
+	// LookOnly says that the order may be looked up, and not posted: it ends with EndHandBack
+	// before an attempt.
+	LookOnly bool
 	// AbsentFor is how long this process has known, by its monotonic clock, of the lookup that
 	// History.AbsentAt names.
 	AbsentFor time.Duration

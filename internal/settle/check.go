@@ -227,7 +227,7 @@ func (wk *Worker) classifyUnsettled(d *Delivery, now time.Time) Work {
 		return WorkNotYet
 	}
 	switch {
-	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):
+	case d.Unexplained >= suspectAfter, d.History.Suspects > 0, d.openNote(order.NoteSuspect):
 		return WorkSuspect
 	case d.Invalid != nil:
 		return WorkInvalid

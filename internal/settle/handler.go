@@ -17,6 +17,9 @@ const storageRetry = time.Second
 type HandlerOptions struct {
 	// Submit submits one order to the API and reports how the submission ended.
 	Submit func(ctx context.Context, s *order.Submission) *order.Report
+	// Asks reports whether Submit asks the API about this order while it is in doubt, and
+	// posts nothing then. It may be nil: it asks about none.
+	Asks   func(*order.Order, order.History) bool
 	Policy order.Policy
 	// Draining reports that the worker is about to stop and must post nothing
 	// new. It may be nil.
@@ -46,6 +49,9 @@ type Handler struct {
 func NewHandler(w *Worker, o HandlerOptions) *Handler {
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }
+	}
+	if o.Asks == nil {
+		o.Asks = func(*order.Order, order.History) bool { return false }
 	}
 	if o.Refused == nil {
 		o.Refused = func(error) {}
@@ -85,6 +91,9 @@ type job struct {
 	// attempts ends when the order must not be posted any more. writes ends
 	// when nothing must be written any more.
 	attempts, writes context.Context
+	// asks says that the order may have taken a worker down, and is looked up, which takes
+	// none down: it is not posted in this delivery (R8).
+	asks bool
 	// submitted says that the order was handed to Submit. That happens once in
 	// a delivery.
 	submitted bool
@@ -111,14 +120,15 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 	if obs == nil {
 		obs = unobserved{}
 	}
-	if d.Work == WorkSuspect {
+	asks := d.Work == WorkSuspect && d.Invalid == nil && d.History.Unsure && !d.Allowed && h.Asks(d.Order, d.History)
+	if d.Work == WorkSuspect && !asks {
 		h.alone.Lock()
 		defer h.alone.Unlock()
 	} else {
 		h.alone.RLock()
 		defer h.alone.RUnlock()
 	}
-	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes}
+	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes, asks: asks}
 	defer j.stored() // if a panic came between the refusal and a write that ends it
 	defer j.recoverPanic()
 	j.run()
@@ -141,7 +151,11 @@ func (j *job) run() {
 	case WorkInvalid:
 		j.invalid()
 	case WorkSuspect:
-		j.suspect()
+		if j.asks {
+			j.submit()
+		} else {
+			j.suspect()
+		}
 	case WorkCancelled:
 		j.conclude(&order.Report{End: order.EndCancelled, Reason: withdrawnReason, History: d.History}, false)
 	case WorkPassed:
@@ -237,7 +251,7 @@ func (j *job) submit() {
 	proven := false
 	s := &order.Submission{
 		Order: d.Order, History: d.History, Deadline: d.Intent.Deadline, AbsentFor: d.absentFor,
-		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
+		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed, LookOnly: j.asks,
 		Fence:     func(ctx context.Context) error { return j.worker.Fence(ctx, d) },
 		Cancelled: func(h order.History) (bool, <-chan struct{}) { return j.cancels(d, h) },
 	}

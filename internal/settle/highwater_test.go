@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -76,6 +77,41 @@ func TestR8LostCountsStillLeadToSuspicion(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"submit", "suspect", "suspect"}, works)
+}
+
+// R8: a suspect in doubt that the API is only asked about is no suspect of that delivery: however
+// often it is looked up, it does not become poison. What posts it again is noted, and alone.
+func TestR8ALookupIsNoSuspect(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	publish(t, q, intent("A-1", "i1"))
+	pull(t, q, 1)
+	suspect := func() *settle.Delivery {
+		for {
+			forgetCounts(t, s)
+			q = openQueue(t, s, "a")
+			d := pull(t, q, 1)[0]
+			if d.Work == settle.WorkSuspect {
+				return d
+			}
+			require.NoError(t, q.Worker.NoteBegun(t.Context(), d))
+		}
+	}
+	submitted := 0
+	handle := func(d *settle.Delivery, asks bool) {
+		settle.NewHandler(q.Worker, settle.HandlerOptions{Asks: func(*order.Order, order.History) bool { return asks }, Submit: func(_ context.Context, s *order.Submission) *order.Report {
+			submitted++
+			require.Equal(t, asks, s.LookOnly)
+			return &order.Report{End: order.EndLookup, Delay: time.Millisecond, History: s.History}
+		}}).Handle(t.Context(), t.Context(), d, nil)
+	}
+	for range settle.PoisonAfter + 1 {
+		handle(suspect(), true)
+		rec := lookup(t, q, "A-1")
+		require.Equal(t, []any{order.OutcomeNone, 0}, []any{rec.Outcome(), rec.Suspects})
+	}
+	handle(suspect(), false)
+	require.Equal(t, []any{settle.PoisonAfter + 2, 1}, []any{submitted, lookup(t, q, "A-1").Suspects})
 }
 
 // A recreated stream counts from 1 again. The old marks mean nothing there.

@@ -55,11 +55,21 @@ func (l *looks) end() { <-l.slots }
 // lookup returns how the API is asked about this order; nil = it is not: nobody said how, no path can
 // name the order, or a person allowed an attempt, which is still to come.
 func (t *submission) lookup() *answer.Lookup {
-	l := t.judge.Rules.Lookup()
-	if l == nil || t.Allowed && t.budget.attempts == 0 || spentAge(&t.cfg, t.report.History, time.Now()) {
+	if t.Allowed && t.budget.attempts == 0 {
 		return nil
 	}
-	if _, ok := l.Path(t.Order.OrderNo()); !ok {
+	return t.lookupOf(t.Order, t.report.History)
+}
+
+// Asks reports whether the API is asked about an order that is in doubt.
+func (s *Submitter) Asks(o *order.Order, h order.History) bool { return s.lookupOf(o, h) != nil }
+
+func (s *Submitter) lookupOf(o *order.Order, h order.History) *answer.Lookup {
+	l := s.judge.Rules.Lookup()
+	if l == nil || spentAge(&s.cfg, h, time.Now()) {
+		return nil
+	}
+	if _, ok := l.Path(o.OrderNo()); !ok {
 		return nil
 	}
 	return l

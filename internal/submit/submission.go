@@ -65,6 +65,9 @@ func (t *submission) attempt(ctx context.Context) order.End {
 			return end
 		}
 	}
+	if t.LookOnly {
+		return order.EndHandBack
+	}
 	if t.expired() {
 		return order.EndDeadline
 	}

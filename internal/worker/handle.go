@@ -30,7 +30,7 @@ func (p *Pool) newHandler() *settle.Handler {
 			defer func() { p.prefetch.submit.note(time.Since(began)) }()
 			return p.Submitter.Submit(ctx, s)
 		},
-		Policy: p.Policy, Draining: p.draining.Load, Refused: p.storage.refused, Stored: p.storage.left,
+		Asks: p.Submitter.Asks, Policy: p.Policy, Draining: p.draining.Load, Refused: p.storage.refused, Stored: p.storage.left,
 	})
 }
 

@@ -166,6 +166,9 @@ func (o *Oracle) checkSuspects(c *course, rec *order.Record) {
 	if suspects < settle.PoisonAfter && !c.unseen {
 		o.find(Poison, c.orderNo, nil, "poison after %d suspect notes", suspects)
 	}
+	if ended := c.lost + c.tookDown; ended < settle.PoisonAfter && !o.settings.Outside {
+		o.find(Poison, c.orderNo, nil, "poison, though only %d deliveries ended without a report", ended)
+	}
 }
 
 // checkReason checks that some attempt is unsure or may have been made.

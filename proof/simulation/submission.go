@@ -66,6 +66,9 @@ func (v *submission) attempt() order.End {
 			return v.lookUp(l)
 		}
 	}
+	if v.LookOnly {
+		return order.EndHandBack
+	}
 	if v.expired() {
 		return order.EndDeadline
 	}

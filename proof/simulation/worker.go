@@ -39,7 +39,7 @@ func (w *world) startWorker(i int) *worker {
 	}
 	k.open()
 	k.handler = settle.NewHandler(k.q.Worker, settle.HandlerOptions{
-		Policy: w.cfg.Policy, Submit: k.submit, Draining: func() bool { return k.stopping },
+		Policy: w.cfg.Policy, Submit: k.submit, Asks: func(*order.Order, order.History) bool { return w.cfg.Lookup != nil }, Draining: func() bool { return k.stopping },
 		Refused: k.resultRefused, Stored: k.stored,
 	})
 	k.work, k.endWork = context.WithCancelCause(context.Background())
