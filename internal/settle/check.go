@@ -126,10 +126,11 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 		h = last.History
 		lost, d.Delivered = sinceNote(d.counted, last)
 	}
-	if last.Open() {
+	own := last == nil || last.IntentID == d.Intent.ID
+	if last.Open() && (d.Invalid == nil || !own) {
 		h.Doubt("a worker began an attempt and never reported what became of it")
 	}
-	if lost > 0 {
+	if lost > 0 && d.Invalid == nil { // no worker can have posted one that is invalid
 		h.Doubt(lostDelivery) // R3
 	}
 	h.LastTimestamp = skipStamps(h.LastTimestamp, lost, last.Open())

@@ -232,6 +232,24 @@ func TestAnIntentInTheQueueWaitsForItsTime(t *testing.T) {
 	require.ErrorContains(t, d.Invalid, "header Order-Not-Before: \"2026-11-23T08:00:00\" has no zone")
 }
 
+// R3: nobody can have posted what is invalid, so lost deliveries put nothing in doubt, however often
+// they took a worker down.
+func TestR3NobodyPostedWhatIsInvalid(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
+	ds := pull(t, q, 2)
+	once, often := again(t, ds[0], q), again(t, again(t, again(t, ds[1], q), q), q)
+	for _, d := range []*settle.Delivery{once, often} {
+		d.Invalid = errors.New("not JSON")
+	}
+	require.NoError(t, q.Worker.Check(t.Context(), []*settle.Delivery{once, often}))
+	require.Equal(t, []settle.Work{settle.WorkInvalid, settle.WorkSuspect}, []settle.Work{once.Work, often.Work})
+	for _, d := range []*settle.Delivery{once, often} {
+		handle(t, q, d)
+		require.Equal(t, []any{"invalid", false}, []any{lookup(t, q, d.OrderNo()).Word, lookup(t, q, d.OrderNo()).Unsure})
+	}
+}
+
 // R7: after a reconnect, the request of an order's former owner may still be on its way. Only an
 // order that nobody was given before is posted at once. The others go back until then: in the slots
 // of a worker they would keep out what may be posted.
