@@ -540,3 +540,36 @@ func TestNumbersAreAskedAbout(t *testing.T) {
 	require.Contains(t, page, "&#34;price&#34;:1.07,&#34;weight&#34;:1.234}")
 	require.Contains(t, page, "&#34;price&#34;:1250.1,&#34;weight&#34;:2}")
 }
+
+// TestAMessyUpload: a title above the names, columns that are not wanted and a row of totals are left out by what
+// the page offers.
+func TestAMessyUpload(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("importer")
+	a := b.upload(http.StatusOK, "june.csv", strings.NewReader("Orders of June;;;;\n\nOrder No;timeout;amount;Notes;\nA-1;30;5;x;\nA-2;30;7;y;z\nTotal;;12;;\n"))
+	at := a.Request.URL.Path
+	page := a.page
+	if strings.Contains(page, `/check" class="stack">`) {
+		b.send(http.StatusOK, at+"/check", columnsForm(t, page, "header-row", "3")...)
+	} else {
+		b.send(http.StatusOK, at+"/check", "header-row", "3")
+	}
+	page = b.settled(at)
+	require.Contains(t, text(page), "Order No")
+	form := columnsForm(t, page, "skip-rows", "6")
+	types := 0
+	for i := 0; i < len(form); i += 2 {
+		if form[i] == "type" {
+			if types++; types >= 4 {
+				form[i+1] = "leave out"
+			}
+		}
+	}
+	b.send(http.StatusOK, at+"/check", form...)
+	page = b.settled(at)
+	require.Contains(t, text(page), "Import 2 orders")
+	require.Contains(t, columnsForm(t, page), "leave out", "the page shows what was chosen")
+	require.Contains(t, b.do(http.MethodGet, at+"/mapping", nil).page, "leave_out:\n- Notes\n")
+	b.send(http.StatusOK, at+"/import", "direct", "on")
+	require.Contains(t, text(b.settled(at)), "2 Enqueued.")
+}

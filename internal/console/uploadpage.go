@@ -206,7 +206,7 @@ func showUpload(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := uploadedPage{Look: u, Types: importer.Types(), Encodings: importer.Encodings()}
+	p := uploadedPage{Look: u, Types: append(importer.Types(), importer.LeaveOut), Encodings: importer.Encodings()}
 	p.Word, p.Tone, p.Says = standing(&u)
 	if p.Job != nil {
 		v.live, p.Percent = true, p.Job.Progress().Percent()
@@ -254,7 +254,7 @@ func showUpload(v *visit) error {
 //
 // sheet is the sheet of a workbook that the person wants to see; "" = that of the settings.
 func (p *uploadedPage) arrange(d *uploads.Desk, sheet string) {
-	h, err := d.SheetHead(p.ID, sheet, samples)
+	h, err := d.HeadAt(p.ID, sheet, 0, samples)
 	if err != nil {
 		if choose, ok := errors.AsType[*xlsx.ChooseSheet](err); ok {
 			for _, s := range choose.Sheets {
@@ -303,7 +303,7 @@ func withoutFlags(err error) string {
 // about other columns than the file has.
 func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	var c importer.Choices
-	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past")
+	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past", "header-row", "skip-rows")
 	set := c.Reading
 	if err != nil {
 		return set, err
@@ -314,9 +314,20 @@ func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	if set.Mapping.Empty == importer.EmptyString {
 		set.Mapping.Empty = ""
 	}
+	if set.HeaderRow != u.Settings.HeaderRow { // the form is about other columns than the file has now
+		h, err := v.s.desk.HeadAt(u.ID, set.Sheet, set.HeaderRow, samples)
+		if err != nil {
+			return set, nil //nolint:nilerr // Arrange says what is wrong
+		}
+		maps.DeleteFunc(set.Mapping.Set, func(name, _ string) bool {
+			return slices.ContainsFunc(h.Columns, func(c importer.Column) bool { return c.Field == name })
+		})
+		set.Mapping = h.Propose().Merge(importer.Mapping{Set: set.Mapping.Set, Empty: set.Mapping.Empty, OrderNoTemplate: set.Mapping.OrderNoTemplate})
+		return set, nil
+	}
 	// The header is read by the encoding and delimiter of before: they decide which
 	// columns the form showed. It showed none of a file whose first rows cannot be read.
-	h, err := v.s.desk.SheetHead(u.ID, set.Sheet, samples)
+	h, err := v.s.desk.HeadAt(u.ID, set.Sheet, 0, samples)
 	if err != nil {
 		return set, nil //nolint:nilerr // Arrange reads the file as it is set now, and says what is wrong
 	}

@@ -56,7 +56,9 @@ type column struct {
 	field  string // dotted name in JSON
 	typ    Type
 	skip   bool
-	accept codes
+	// leftOut says that the mapping leaves the column out. skip is true, too.
+	leftOut bool
+	accept  codes
 }
 
 // codes are the questions that the mapping answers with yes.
@@ -116,6 +118,11 @@ func newLayout(header []string, m Mapping) (*layout, error) {
 			return nil, fmt.Errorf("rename: there is no column %q among %s", clip(name), listed(header))
 		}
 	}
+	for _, name := range m.LeaveOut {
+		if name != "" && !slices.ContainsFunc(header, func(h string) bool { return strings.TrimSpace(h) == name }) {
+			return nil, fmt.Errorf("leave_out: there is no column %q among %s", clip(name), listed(header))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
 		if l.find(name) == 0 {
 			return nil, fmt.Errorf("type: there is no field %q among %s", clip(name), listed(l.fields()))
@@ -154,6 +161,9 @@ func readColumn(header string, own []string, m Mapping) (column, error) {
 	var given Type
 	to, renamed := m.Rename[header]
 	switch {
+	case slices.Contains(m.LeaveOut, strings.TrimSpace(header)):
+		c.skip, c.leftOut = true, true
+		return c, nil
 	case header == notBeforeColumn, !renamed && slices.Contains(own, header):
 		c.skip = true
 		return c, nil
@@ -185,11 +195,14 @@ func readColumn(header string, own []string, m Mapping) (column, error) {
 }
 
 func (l *layout) check(i int, c column, seen map[string]int) error {
+	if c.leftOut {
+		return nil
+	}
 	first, twice := seen[c.header]
 	seen[c.header] = i
 	switch {
 	case strings.TrimSpace(c.header) == "":
-		return errors.New("the column has no name; give it one or remove it")
+		return advise("the column has no name; give it one or remove it", " (--leave-out '' leaves out what has none)")
 	case strings.TrimSpace(c.header) != c.header:
 		return fmt.Errorf("the column's name %q is padded with spaces; remove them", clip(c.header))
 	case twice:
@@ -280,7 +293,7 @@ func (l *layout) checkOrderNo(template string) error {
 	case template != "":
 		return l.place(order.FieldOrderNo, &node{column: madeOrderNo})
 	case l.orderNo < 0:
-		return &advised{&MissingField{order.FieldOrderNo, l.fields()}, "; " + l.renameHint(order.FieldOrderNo) + ", or --order-no-template makes numbers"}
+		return &advised{&MissingField{order.FieldOrderNo, l.fields()}, "; " + l.renameHint(order.FieldOrderNo) + ", or --order-no-template makes numbers, or --header-row N reads the names from row N"}
 	}
 	return nil
 }

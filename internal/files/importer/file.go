@@ -109,7 +109,9 @@ func (o *Options) reading() []byte {
 		Encoding  string
 		Delimiter rune
 		Sheet     string `json:",omitempty"`
-	}{o.Format, o.Encoding, o.comma(), o.Sheet}
+		HeaderRow int    `json:",omitempty"`
+		SkipRows  string `json:",omitempty"`
+	}{o.Format, o.Encoding, o.comma(), o.Sheet, o.HeaderRow, o.SkipRows}
 	if said.Format == FormatAuto {
 		said.Format = ""
 	}
@@ -117,7 +119,7 @@ func (o *Options) reading() []byte {
 		said.Encoding = ""
 	}
 	mapping := o.Mapping.canonical()
-	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 && said.Sheet == "" {
+	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 && said.Sheet == "" && said.HeaderRow == 0 && said.SkipRows == "" {
 		return mapping
 	}
 	data, _ := json.Marshal(said) // nothing in it can fail
@@ -127,7 +129,7 @@ func (o *Options) reading() []byte {
 // Reopen opens the file of an earlier import with the options of that import. It
 // returns an error if the content has changed. temp is Options.Temp.
 func Reopen(content io.ReadSeeker, imp *imports.Import, temp string) (*File, error) {
-	o := Options{Temp: temp, File: imp.File, Reading: Reading{Format: Format(imp.Format), Encoding: imp.Encoding, Delimiter: imp.Delimiter, Sheet: imp.Sheet, Batch: imp.Batch},
+	o := Options{Temp: temp, File: imp.File, Reading: Reading{Format: Format(imp.Format), Encoding: imp.Encoding, Delimiter: imp.Delimiter, Sheet: imp.Sheet, HeaderRow: imp.HeaderRow, SkipRows: imp.SkipRows, Batch: imp.Batch},
 		Sending: Sending{SkipInvalid: true}}
 	if len(imp.Mapping) > 0 {
 		if err := json.Unmarshal(imp.Mapping, &o.Mapping); err != nil {

@@ -72,6 +72,9 @@ func ReadHead(content io.ReadSeeker, o Options, rows int) (*Head, error) {
 	if t.format == FormatCSV {
 		h.Delimiter = string(t.dialect.comma)
 	}
+	if t.format == FormatCSV && t.width > len(t.header) { // all of them at the end, which only can be left out
+		h.Columns = append(h.Columns, Column{Odd: true})
+	}
 	for range rows {
 		rec, err := t.next()
 		var bad *RowError
@@ -129,7 +132,7 @@ func (h *Head) Propose() Mapping {
 	fields := make(map[string]bool)
 	for i := range h.Columns {
 		c := &h.Columns[i]
-		if c.Skipped {
+		if c.Skipped || strings.TrimSpace(c.Name) == "" {
 			continue
 		}
 		field := c.Field
@@ -158,14 +161,20 @@ func (h *Head) Propose() Mapping {
 	return m
 }
 
+// LeaveOut in place of a type leaves a column out.
+const LeaveOut Type = "leave out"
+
 // Arrange returns the shortest mapping in which the columns have these fields and types,
 // by their positions. An empty field or type is what the column's name says. The other
 // options are those of m.
 func (h *Head) Arrange(m Mapping, fields []string, kinds []Type) Mapping {
-	m.Rename, m.Types = nil, nil
+	m.Rename, m.Types, m.LeaveOut = nil, nil, nil
 	for i := range min(len(h.Columns), len(fields), len(kinds)) {
 		c := &h.Columns[i]
-		if c.Skipped {
+		if kinds[i] == LeaveOut {
+			m.LeaveOut = append(m.LeaveOut, strings.TrimSpace(c.Name))
+		}
+		if c.Skipped || kinds[i] == LeaveOut || strings.TrimSpace(c.Name) == "" && fields[i] == "" {
 			continue
 		}
 		field, natural := cmp.Or(fields[i], c.Field), c.Type
@@ -188,9 +197,12 @@ func (h *Head) Arrange(m Mapping, fields []string, kinds []Type) Mapping {
 	return m
 }
 
-// Arranged returns the field and the type that a mapping gives to a column.
+// Arranged returns the field and the type that a mapping gives to a column; LeaveOut = it is not sent.
 func (c *Column) Arranged(m Mapping) (field string, kind Type) {
 	field, kind = c.Field, c.Type
+	if slices.Contains(m.LeaveOut, strings.TrimSpace(c.Name)) {
+		return field, LeaveOut
+	}
 	if to, ok := m.Rename[c.Name]; ok {
 		if field, kind = to, TypeString; to == order.FieldTimeout {
 			kind = TypeInt

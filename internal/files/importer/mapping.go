@@ -43,6 +43,8 @@ type Mapping struct {
 	Types map[string]Type `json:"types,omitempty" yaml:"types,omitempty"`
 	// Rename maps a header name to a field's name.
 	Rename map[string]string `json:"rename,omitempty" yaml:"rename,omitempty"`
+	// LeaveOut lists the headers of columns that are not sent. "" names those without a header.
+	LeaveOut []string `json:"leave_out,omitempty" yaml:"leave_out,omitempty"`
 	// Set adds constant fields to every order. name:type=value sets a type.
 	Set map[string]string `json:"set,omitempty" yaml:"set,omitempty"`
 	// Empty says what empty cells become: string (the default), omit or null.
@@ -57,7 +59,7 @@ type Mapping struct {
 
 // IsZero reports whether the mapping changes nothing.
 func (m Mapping) IsZero() bool {
-	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.Set) == 0 &&
+	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.LeaveOut) == 0 && len(m.Set) == 0 &&
 		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0
 }
 
@@ -154,6 +156,7 @@ func (m Mapping) Merge(over Mapping) Mapping {
 	out := m
 	out.Types, out.Rename, out.Set = merged(m.Types, over.Types), merged(m.Rename, over.Rename), merged(m.Set, over.Set)
 	out.Accept = merged(m.Accept, over.Accept)
+	out.LeaveOut = slices.Concat(m.LeaveOut, over.LeaveOut)
 	if over.Empty != "" {
 		out.Empty = over.Empty
 	}
@@ -184,6 +187,9 @@ func (m Mapping) flags() string {
 	add("--rename", m.Rename)
 	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
 		flags = append(flags, nameFlag("--type", name, string(m.Types[name])))
+	}
+	for _, name := range m.LeaveOut {
+		flags = append(flags, "--leave-out "+shellWord(name))
 	}
 	add("--set", m.Set)
 	if m.Empty != "" {

@@ -23,6 +23,12 @@ type Reading struct {
 	Encoding  string  `json:"encoding,omitempty"`  // empty = by the content
 	Delimiter string  `json:"delimiter,omitempty"` // one character, or tab; empty = detected
 	Sheet     string  `json:"sheet,omitempty"`     // of a workbook; empty = the only one with content
+	// HeaderRow is the line, or the row of a sheet, that names the columns; 0 = the first
+	// with content. What is above it is left out.
+	HeaderRow int `json:"header_row,omitempty"`
+	// SkipRows are rows that are left out, by the numbers that messages give them, as in
+	// 27,30-32.
+	SkipRows string `json:"skip_rows,omitempty"`
 	// Batch names the import; empty = BatchPrefix, and the beginning of the fingerprint.
 	Batch       string `json:"batch,omitempty"`
 	BatchPrefix string `json:"batch_prefix,omitempty"`
@@ -133,7 +139,7 @@ func (e *OptionError) Error() string {
 
 // OptionNames returns the names of the options, which are those of enqueue's flags.
 func OptionNames() []string {
-	return []string{"format", "sheet", "encoding", "delimiter", "type", "rename", "set", "empty", "order-no-template", "accept", "skip-invalid", "max-errors", "retry-failed",
+	return []string{"format", "sheet", "header-row", "skip-rows", "encoding", "delimiter", "type", "rename", "leave-out", "set", "empty", "order-no-template", "accept", "skip-invalid", "max-errors", "retry-failed",
 		"batch", "deadline", "not-before", "allow-past", "lane", "direct", "rate", "canary"}
 }
 
@@ -177,6 +183,16 @@ func (c *Choices) set(name, value string) (err error) {
 		_, err = ParseDelimiter(value)
 	case "sheet":
 		c.Sheet = value
+	case "header-row":
+		if c.HeaderRow, err = strconv.Atoi(value); err != nil || c.HeaderRow < 1 {
+			return fmt.Errorf("%q is not the number of a row from 1 on", clip(value))
+		}
+	case "skip-rows":
+		if _, err = parseSpans(value); err == nil {
+			c.SkipRows = strings.TrimPrefix(c.SkipRows+","+value, ",")
+		}
+	case "leave-out":
+		c.Mapping.LeaveOut = append(c.Mapping.LeaveOut, value)
 	case "type", "rename", "set", "accept":
 		err = c.Mapping.add(name, value)
 	case "empty":
@@ -218,6 +234,34 @@ func (c *Choices) set(name, value string) (err error) {
 		return errors.New("there is no such option")
 	}
 	return err
+}
+
+// rowSpan is a run of rows.
+type rowSpan struct{ from, to int }
+
+// parseSpans reads rows such as 27,30-32.
+func parseSpans(text string) (all []rowSpan, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			to = from
+		}
+		one := rowSpan{}
+		var wrong error
+		one.from, err = strconv.Atoi(from)
+		one.to, wrong = strconv.Atoi(to)
+		if err != nil || wrong != nil || one.from < 1 || one.to < one.from {
+			return nil, fmt.Errorf("%q is no list of rows such as 27,30-32", clip(text))
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// skips returns the rows that are left out.
+func (r *Reading) skips() []rowSpan {
+	all, _ := parseSpans(r.SkipRows) // Set has read it; none are no list, either
+	return all
 }
 
 // isOn reads a switch.

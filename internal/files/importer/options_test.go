@@ -31,7 +31,7 @@ func TestTheNextTimeOfDay(t *testing.T) {
 // with what to write instead.
 func TestOptionsBySaying(t *testing.T) {
 	now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
-	right := map[string]string{"format": "csv", "sheet": "June", "encoding": "windows-1252", "delimiter": "tab", "type": "qty=int", "rename": "Nr=order_no", "set": "channel=web",
+	right := map[string]string{"format": "csv", "sheet": "June", "header-row": "3", "skip-rows": "27,30-32", "leave-out": "Notes", "encoding": "windows-1252", "delimiter": "tab", "type": "qty=int", "rename": "Nr=order_no", "set": "channel=web",
 		"empty": "omit", "order-no-template": "{batch}-{row}", "accept": "price=decimal_comma", "skip-invalid": "", "max-errors": "5", "retry-failed": "true", "batch": "june",
 		"deadline": "2026-12-01T00:00:00Z", "not-before": "2026-11-30T08:00:00Z", "allow-past": "false", "lane": "night", "direct": "false", "rate": "50", "canary": "10"}
 	c := Choices{Now: now, Prefix: "--"}
@@ -43,7 +43,7 @@ func TestOptionsBySaying(t *testing.T) {
 	require.NoError(t, c.Check())
 	require.NoError(t, c.CheckDeadline())
 	require.Equal(t, Options{Past: now, MaxErrors: 5,
-		Reading: Reading{Format: FormatCSV, Sheet: "June", Encoding: "windows-1252", Delimiter: "tab", Batch: "june", Mapping: Mapping{Types: map[string]Type{"qty": TypeInt}, Rename: map[string]string{"Nr": "order_no"},
+		Reading: Reading{Format: FormatCSV, Sheet: "June", HeaderRow: 3, SkipRows: "27,30-32", Encoding: "windows-1252", Delimiter: "tab", Batch: "june", Mapping: Mapping{Types: map[string]Type{"qty": TypeInt}, Rename: map[string]string{"Nr": "order_no"}, LeaveOut: []string{"Notes"},
 			Set: map[string]string{"channel": "web"}, Empty: EmptyOmit, OrderNoTemplate: "{batch}-{row}", Accept: map[string][]Code{"price": {"decimal_comma"}}}},
 		Sending: Sending{SkipInvalid: true, RetryFailed: true, Deadline: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), NotBefore: time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC), Lane: "night", Rate: 50, Canary: 10},
 	}, c.Options())
@@ -52,7 +52,7 @@ func TestOptionsBySaying(t *testing.T) {
 		{"type", "qty", `"qty" is not NAME=TYPE`}, {"rename", "=x", `"=x" is not COLUMN=NAME`}, {"set", "x", `"x" is not NAME=VALUE`}, {"accept", "price", `"price" is not NAME=CODE`},
 		{"batch", "-", "stands for orders of no import"}, {"batch", "", `"" is not a name of 1 to 100`}, {"deadline", "tomorrow", `"tomorrow" is not an RFC 3339 time`}, {"not-before", "08:00 Europe/Berlin", "08:00 Europe/Berlin"},
 		{"lane", "a b", "a b"}, {"rate", "fast", `"fast" is not a number of orders a second`}, {"rate", "-1", ""}, {"max-errors", "0", `"0" is not a number of rows from 1 on`},
-		{"canary", "-1", `"-1" is not a number of orders`}, {"direct", "perhaps", `"perhaps" is neither true nor false`}, {"speed", "1", "there is no such option"},
+		{"header-row", "0", `"0" is not the number of a row from 1 on`}, {"skip-rows", "3-1", `"3-1" is no list of rows such as 27,30-32`}, {"canary", "-1", `"-1" is not a number of orders`}, {"direct", "perhaps", `"perhaps" is neither true nor false`}, {"speed", "1", "there is no such option"},
 	} {
 		c := Choices{Now: now, Prefix: "--"}
 		err := c.Set(wrong[0], wrong[1])
@@ -74,4 +74,34 @@ func TestOptionsBySaying(t *testing.T) {
 	require.NoError(t, over.Check())
 	require.ErrorContains(t, together("deadline", "2026-11-30T02:00:00Z").CheckDeadline(), "so every order would expire; give a later time, or leave it out")
 	require.ErrorContains(t, together("type", "qty=integer").Check(), "type of qty")
+}
+
+// TestAMessyFile: a title above the header, a column without a name, one that is not sent, and totals below are left
+// out as the messages say, in text and in a workbook.
+func TestAMessyFile(t *testing.T) {
+	const messy = "Orders of June;;;;\n;;;;\norder_no;timeout;amount;Notes;\nA-1;30;5;x;\nA-2;30;7;y;z\nTotal;;12;;\n"
+	refuse := func(says string, change ...func(*Options)) {
+		t.Helper()
+		require.Contains(t, refusals(t, openText(t, messy, change...)), says)
+	}
+	header := func(o *Options) { o.HeaderRow = 3 }
+	left := func(o *Options) { o.HeaderRow, o.Mapping.LeaveOut = 3, []string{"Notes", ""} }
+	refuse("--header-row N reads the names from row N")
+	refuse("--leave-out '' leaves out what has none", header)
+	refuse("(--skip-rows 6 leaves it out)", left)
+	refuse("no row begins here that could name the columns; the next one with content is line 3", func(o *Options) { o.HeaderRow = 2 })
+	refuse(`leave_out: there is no column "Remarks"`, header, func(o *Options) { o.Mapping.LeaveOut = []string{"Remarks", ""} })
+	f := openText(t, messy, left, func(o *Options) { o.SkipRows = "6" })
+	s, sent := bodies(t, f)
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"amount":"5"}`, `{"order_no":"A-2","timeout":30,"amount":"7"}`}, sent)
+	require.Equal(t, []int{2, 1, 0}, []int{s.Rows, s.LeftOut, s.Unended})
+	require.Contains(t, s.Text(), "       1 rows left out, as you said\n")
+	require.NotEqual(t, openText(t, messy, left).Fingerprint, f.Fingerprint, "other orders")
+
+	long := openText(t, "order_no;timeout;;\nA-1;30;x;\nA-2;30;a;b;c\n", func(o *Options) { o.Mapping.LeaveOut = []string{""} })
+	require.Equal(t, "orders.csv:3: the row has 5 cells, the header 2; check for a delimiter or a quote inside a cell, or a column without a name", refusals(t, long), "a cell too many, somewhere")
+
+	lines := openText(t, "{\"order_no\":\"L-1\",\"timeout\":30}\n{\"order_no\":\"L-2\",\"timeout\":30}\n", func(o *Options) { o.SkipRows = "1" })
+	_, sent = bodies(t, lines)
+	require.Equal(t, []string{`{"order_no":"L-2","timeout":30}`}, sent)
 }

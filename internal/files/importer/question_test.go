@@ -67,7 +67,7 @@ func TestRowsThatAreNoOrders(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
 		{"order_no,timeout,a\nA-1,30,x\nORDER_NO,TIMEOUT,a\n", `orders.csv:3:1: column order_no: "ORDER_NO" is the name of a column: the row is the header again`},
 		{"order_no,timeout,a\n--------,-------,---\nA-1,30,x\n", `orders.csv:2:1: column order_no: "--------" has neither letters nor digits`},
-		{"order_no,timeout,a\nA-1,30,x\nSumme,,30\n", `orders.csv:3:1: column order_no: "Summe" is the word of a row of totals; remove the row, or correct the cell. If it is right as it is: --accept order_no=no_order`},
+		{"order_no,timeout,a\nA-1,30,x\nSumme,,30\n", `orders.csv:3:1: column order_no: "Summe" is the word of a row of totals; remove the row, or correct the cell (--skip-rows 3 leaves it out). If it is right as it is: --accept order_no=no_order`},
 	} {
 		require.Contains(t, refusals(t, openText(t, c.content)), c.want)
 	}

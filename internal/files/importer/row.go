@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -165,6 +166,9 @@ func (l *layout) longNumber(cells []string) bool {
 }
 
 func (t *table) cellError(rec record, bad *cellError) *RowError {
+	if how, ok := errors.AsType[*advised](bad.err); ok && bad.code == CodeNoOrder {
+		bad.err = &advised{how.err, fmt.Sprintf(" (--skip-rows %d leaves it out)", rec.line) + how.flags}
+	}
 	if t.format == FormatNDJSON {
 		return &RowError{File: t.file, Line: rec.line, Name: bad.field, Code: bad.code, Err: bad.err, field: bad.field}
 	}

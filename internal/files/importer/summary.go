@@ -99,6 +99,8 @@ type Summary struct {
 	Delimiter string `json:"delimiter,omitempty"`
 	// Sheet is the sheet of a workbook, and what a person should hear about it.
 	Sheet *Sheet `json:"sheet,omitempty"`
+	// LeftOut counts the rows that the person left out. Rows does not include them.
+	LeftOut int `json:"left_out,omitempty"`
 	// Stored is the number of rows that this import enqueued: new ones,
 	// corrections and repetitions.
 	Stored int `json:"stored"`
@@ -215,7 +217,7 @@ func (k *WarningKind) add(field string, row int, l *layout) {
 
 // describe takes over what the table knows of the file.
 func (s *Summary) describe(t *table) {
-	s.Blank, s.Format, s.Unended = t.blank, t.format, t.unended()
+	s.Blank, s.LeftOut, s.Format, s.Unended = t.blank, t.leftOut, t.format, t.unended()
 	s.Encoding = t.text.encoding
 	if t.format == FormatXLSX {
 		s.Sheet = &Sheet{Name: t.sheet, Notes: t.rows.Notes()}
@@ -302,6 +304,7 @@ func (s *Summary) Text() string {
 	if s.Rejects != "" {
 		fmt.Fprintf(&b, "         the bad rows are in %s: correct and import that\n", s.Rejects)
 	}
+	line(s.LeftOut, "rows left out, as you said")
 	line(s.Blank, "blank rows skipped")
 	b.WriteString(s.warnings())
 	return b.String()

@@ -58,6 +58,10 @@ type table struct {
 	lines  *bufio.Reader
 	accept codes // of order_no
 
+	unnamed  bool      // cells of columns without a name are left out
+	width    int       // of the header, with the columns at its end that have no name
+	skips    []rowSpan // rows that are left out, and how many were
+	leftOut  int
 	number   int
 	nextLine int
 	blank    int // rows without content
@@ -151,7 +155,7 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1, ending: &ending{r: decoded}}
+	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1, skips: o.skips(), ending: &ending{r: decoded}}
 	head := bufio.NewReaderSize(t.ending, 64<<10)
 	start, _ := head.Peek(head.Size())
 	if t.format == FormatAuto || t.format == "" {
@@ -164,6 +168,9 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 	if t.format == FormatNDJSON {
 		if line := whyNotNDJSON(start); line != "" {
 			return nil, &RowError{File: o.File, Line: 1, Code: CodeHeader, Err: advise(line+"; NDJSON has one order a line, and jq makes it: "+jqCommand(start), " | orderpost enqueue -")}
+		}
+		if o.HeaderRow > 0 {
+			return nil, fmt.Errorf("%s: NDJSON has no row that names columns", o.File)
 		}
 		t.lines = head
 		return t, nil
@@ -180,6 +187,7 @@ func (t *table) arrange(m Mapping) (err error) {
 		t.accept = m.Accept[order.FieldOrderNo]
 		return nil
 	}
+	t.unnamed = slices.Contains(m.LeaveOut, "")
 	if t.layout, err = newLayout(t.header, m); err == nil {
 		return nil
 	}
@@ -311,7 +319,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 			return fmt.Errorf("the delimiter: %w", err)
 		}
 	}
-	if t.dialect, err = detect(head, o.comma()); err != nil {
+	if t.dialect, err = detect(head, o.comma(), o.HeaderRow); err != nil {
 		return fmt.Errorf("%s:1: %w", t.file, err)
 	}
 	if t.dialect.sep {
@@ -320,7 +328,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	t.limit = &rowLimit{r: &quotedEnds{r: head}}
 	t.csv = csv.NewReader(t.limit)
 	t.csv.Comma, t.csv.FieldsPerRecord = t.dialect.comma, -1
-	for isBlank(t.header) {
+	for isBlank(t.header) || t.named < o.HeaderRow {
 		t.limit.left = maxRow
 		t.header, err = t.csv.Read()
 		switch {
@@ -331,6 +339,10 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 		}
 		t.named = t.advance(t.header)
 	}
+	if err := t.headerAt(o.HeaderRow); err != nil {
+		return err
+	}
+	t.width = len(t.header)
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
 	for i, name := range t.header {
 		if !utf8.ValidString(name) && !hasHalfCharacter(name) {
@@ -396,8 +408,11 @@ func (t *table) next() (record, error) {
 			t.blank++
 			continue
 		}
+		if t.skip(line) {
+			continue
+		}
 		t.number++
-		if cells = trimmed(cells, len(t.header)); t.ours {
+		if cells = t.ofColumns(cells); t.ours {
 			for i := range cells {
 				cells[i] = unescapeFormula(cells[i])
 			}
@@ -407,9 +422,41 @@ func (t *table) next() (record, error) {
 		if len(cells) != len(t.header) {
 			rec.bad = &RowError{File: t.file, Line: rec.line, Code: CodeCells,
 				Err: fmt.Errorf("the row has %d cells, the header %d; check for a delimiter or a quote inside a cell, or a column without a name", len(cells), len(t.header))}
+			if len(cells) > len(t.header) && len(cells) <= t.width {
+				rec.bad.Err = &advised{rec.bad.Err, " (--leave-out '' leaves out what has none)"}
+			}
 		}
 		return rec, nil
 	}
+}
+
+// headerAt returns an error if the row that names the columns is not the one that was said.
+func (t *table) headerAt(row int) error {
+	if row == 0 || t.named == row {
+		return nil
+	}
+	return &RowError{File: t.file, Sheet: t.sheet, Line: row, Code: CodeHeader,
+		Err: fmt.Errorf("no row begins here that could name the columns; the next one with content is %s %d", t.format.Unit(), t.named)}
+}
+
+// skip reports whether a row is left out, and counts it then.
+func (t *table) skip(line int) bool {
+	out := slices.ContainsFunc(t.skips, func(s rowSpan) bool { return s.from <= line && line <= s.to })
+	if out {
+		t.leftOut++
+		t.last = line
+	}
+	return out
+}
+
+// ofColumns returns the cells of a row without the empty ones at its end, or those of columns
+// without a name that are left out. In text, a row that is longer than the header's line has a cell
+// too many somewhere.
+func (t *table) ofColumns(cells []string) []string {
+	if t.unnamed && len(cells) > len(t.header) && (t.format == FormatXLSX || len(trimmed(cells, len(t.header))) <= t.width) {
+		return cells[:len(t.header)]
+	}
+	return trimmed(cells, len(t.header))
 }
 
 // trimmed removes trailing empty cells but keeps the first n cells.
@@ -438,6 +485,9 @@ func (t *table) nextLineOfJSON() (record, error) {
 		t.nextLine++
 		if strings.TrimSpace(line) == "" {
 			t.blank++
+			continue
+		}
+		if t.skip(t.nextLine - 1) {
 			continue
 		}
 		t.number++

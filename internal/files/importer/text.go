@@ -268,8 +268,8 @@ func (r *Reading) comma() rune {
 }
 
 // detect detects the dialect from the first lines. It consumes a sep= line and
-// nothing else.
-func detect(r *bufio.Reader, given rune) (dialect, error) {
+// nothing else. header is the line of the row that names the columns; 0 = the first with content.
+func detect(r *bufio.Reader, given rune, header int) (dialect, error) {
 	head, _ := r.Peek(r.Size())
 	d := dialect{comma: given}
 	start := strings.TrimLeft(string(head), " \r\n")
@@ -289,6 +289,15 @@ func detect(r *bufio.Reader, given rune) (dialect, error) {
 		}
 	}
 	if d.comma == 0 {
+		above := string(head)
+		for range header - 1 { // what is above the header may be a title
+			if _, below, found := strings.Cut(above, "\n"); found {
+				above = below
+			}
+		}
+		if header > 1 {
+			start = above
+		}
 		d.comma = likeliest(start)
 	}
 	return d, nil

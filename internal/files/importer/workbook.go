@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"orderpost/internal/files/xlsx"
@@ -97,7 +98,7 @@ func sheetTable(book *xlsx.Book, o *Options) (t *table, closeSheet func(), err e
 	} else if err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}
-	t = &table{file: o.File, sheet: sheet.Name, format: FormatXLSX, text: &text{encoding: UTF8, bom: true}}
+	t = &table{file: o.File, sheet: sheet.Name, format: FormatXLSX, skips: o.skips(), text: &text{encoding: UTF8, bom: true}}
 	if t.rows, err = book.Rows(sheet); err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}
@@ -106,7 +107,7 @@ func sheetTable(book *xlsx.Book, o *Options) (t *table, closeSheet func(), err e
 		area, _ := book.MergedAt(sheet, t.named) // the check says what is damaged
 		return area
 	}
-	for len(t.header) == 0 {
+	for len(t.header) == 0 || t.named < o.HeaderRow {
 		row, err := t.rows.Next(0)
 		if errors.Is(err, io.EOF) {
 			return t, closeSheet, &RowError{File: o.File, Sheet: t.sheet, Line: 1, Code: CodeHeader,
@@ -115,10 +116,10 @@ func sheetTable(book *xlsx.Book, o *Options) (t *table, closeSheet func(), err e
 			return t, closeSheet, t.sheetError(err)
 		}
 		if !isBlank(row.Cells) {
-			t.header, t.named, t.last = trimmed(row.Cells, 1), row.Number, row.Number
+			t.header, t.named, t.last = slices.Clone(trimmed(row.Cells, 1)), row.Number, row.Number
 		}
 	}
-	return t, closeSheet, nil
+	return t, closeSheet, t.headerAt(o.HeaderRow)
 }
 
 // sheetError returns an error of reading a sheet with its place.
@@ -149,12 +150,15 @@ func (t *table) nextOfSheet() (record, error) {
 			t.blank++
 			continue
 		}
+		if t.skip(row.Number) {
+			continue
+		}
 		t.number++
-		cells := trimmed(row.Cells, len(t.header))
+		cells := t.ofColumns(row.Cells)
 		rec := record{number: t.number, line: row.Number, cells: cells, kinds: row.Kinds[:len(cells)], totals: row.Totals}
 		if len(cells) != len(t.header) {
 			rec.bad = &RowError{File: t.file, Sheet: t.sheet, Line: rec.line, Column: len(cells), Code: CodeCells,
-				Err: fmt.Errorf("the cell has content, and its column has no name in row %d; name the column, or clear the cell", t.named)}
+				Err: advise(fmt.Sprintf("the cell has content, and its column has no name in row %d; name the column, or clear the cell", t.named), " (--leave-out '' leaves out what has none)")}
 		}
 		return rec, nil
 	}

@@ -232,15 +232,15 @@ func (d *Desk) Remove(id, saw string) error {
 }
 
 // Head reads the beginning of an upload.
-func (d *Desk) Head(id string, rows int) (*importer.Head, error) { return d.SheetHead(id, "", rows) }
+func (d *Desk) Head(id string, rows int) (*importer.Head, error) { return d.HeadAt(id, "", 0, rows) }
 
-// SheetHead is Head of a sheet of a workbook; "" = that of the settings.
-func (d *Desk) SheetHead(id, sheet string, rows int) (*importer.Head, error) {
+// HeadAt is Head of a sheet of a workbook, with the names in a row; "" and 0 = those of the settings.
+func (d *Desk) HeadAt(id, sheet string, header, rows int) (*importer.Head, error) {
 	u, err := d.store.Get(id)
 	if err != nil {
 		return nil, err
 	}
-	u.Settings.Sheet = cmp.Or(sheet, u.Settings.Sheet)
+	u.Settings.Sheet, u.Settings.HeaderRow = cmp.Or(sheet, u.Settings.Sheet), cmp.Or(header, u.Settings.HeaderRow)
 	c, err := d.store.open(&u, nil)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func TestWorkbook(t *testing.T) {
 
 	_, err := d.Head(u.ID, 1)
 	require.ErrorContains(t, err, `2 sheets, and an import reads one: "May", "June"`)
-	h, err := d.SheetHead(u.ID, "May", 1)
+	h, err := d.HeadAt(u.ID, "May", 0, 1)
 	require.NoError(t, err)
 	require.Equal(t, "May", h.Sheet)
 	require.NoError(t, d.Check(u.ID, anna, ""))

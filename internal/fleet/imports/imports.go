@@ -33,7 +33,10 @@ type Import struct {
 	Encoding  string `json:"encoding,omitempty"`
 	Delimiter string `json:"delimiter,omitempty"`
 	// Sheet is the sheet of a workbook.
-	Sheet     string    `json:"sheet,omitempty"`
+	Sheet string `json:"sheet,omitempty"`
+	// HeaderRow is the row that names the columns, and SkipRows those that were left out.
+	HeaderRow int       `json:"header_row,omitempty"`
+	SkipRows  string    `json:"skip_rows,omitempty"`
 	Rows      int       `json:"rows"`
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
