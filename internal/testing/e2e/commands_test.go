@@ -114,6 +114,7 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 	require.NoError(t, os.WriteFile("answer.txt", []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"code\":7}"), 0o600))
 	require.NoError(t, os.WriteFile("orders.ndjson", []byte(`{"order_no":"E-1","timeout":60}`+"\n"), 0o600))
 	require.NoError(t, os.WriteFile("orders.csv", []byte("order_no,timeout,amount\nD-1,60,1\nD-2,60,2\n"), 0o600))
+	require.NoError(t, os.WriteFile("june.csv", []byte("Orders of June;;;;\n\norder_no;timeout;amount;Notes;\nJ-1;60;1;x;\nJ-2;60;2;;y\n"+strings.Repeat(";;;;\n", 21)+"Total;;3;;\n"), 0o600))
 	require.NoError(t, os.WriteFile("theirs.csv", []byte("order_no,reference\nD-1,D-1\nT-1,T-1\n"), 0o600))
 	book := xlsxtest.Book{Sheets: []string{`<cols><col min="3" max="3" hidden="1"/></cols><sheetData><row r="1">` + xlsxtest.Texts("order_no", "timeout") +
 		`</row><row r="2" hidden="1">` + xlsxtest.Texts("X-1") + `<c><f>6*10</f><v>60</v></c></row></sheetData><autoFilter ref="A1:B2"/><mergeCells><mergeCell ref="A2:A3"/></mergeCells>`}}
