@@ -396,7 +396,7 @@ func (l *learner) leaveIdle(ctx context.Context) map[time.Duration]bool {
 	for _, d := range l.Idle {
 		all.Go(func() {
 			cfg := l.API
-			cfg.IdleTimeout = 2 * d
+			cfg.IdleTimeout = d + time.Minute // however late this process wakes, the API closes the connection
 			client, err := cfg.Client()
 			if err != nil {
 				return
