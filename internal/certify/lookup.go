@@ -19,7 +19,6 @@ const lookupPatience = 30 * time.Second
 
 // lookups are what asking for orders showed.
 type lookups struct {
-	request          *answer.Lookup
 	absent           *seen // the answer about a number that was never sent
 	created, present *seen // an order, and the first answer that is not like absent
 	lag              time.Duration
@@ -39,7 +38,7 @@ func ParseLookup(request string) (*answer.Lookup, error) {
 
 // lookUp asks for a number that was never sent, creates an order, and asks for it until the answer is another one.
 func (l *learner) lookUp(ctx context.Context) error {
-	if l.looks.request = l.Lookup; l.Lookup == nil {
+	if l.Lookup == nil {
 		return nil
 	}
 	none := strings.ReplaceAll(l.OrderNo, "{n}", "0") // orders count from 1
@@ -69,7 +68,7 @@ func (l *learner) lookUp(ctx context.Context) error {
 
 // look asks for an order.
 func (l *learner) look(ctx context.Context, what, no string) (*seen, error) {
-	path, ok := l.looks.request.Path(no)
+	path, ok := l.Lookup.Path(no)
 	if !ok {
 		return nil, fmt.Errorf("no path can name the order %q", no)
 	}
@@ -84,7 +83,7 @@ func (l *learner) look(ctx context.Context, what, no string) (*seen, error) {
 func (l *learner) lookupShows(f *Findings) {
 	k := &l.looks
 	switch {
-	case k.request == nil:
+	case l.Lookup == nil:
 		f.unknown("a lookup: no request for one was given (--lookup)")
 		return
 	case !l.created(k.created):

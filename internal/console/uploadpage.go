@@ -228,7 +228,7 @@ func showUpload(v *visit) error {
 		p.Questions = questions(c)
 	}
 	if i := u.Import; i != nil {
-		p.Fates = fates(fateCounts(i.Summary.Fates))
+		p.Fates = fates(i.Summary.Counts())
 		ctx, cancel := v.brief()
 		hold, err := imports.HeldBy(ctx, v.queue(), i.Batch)
 		cancel()
@@ -668,14 +668,6 @@ func fates(counts map[string]int) []fateLine {
 		if n := counts[string(fate)]; n > 0 {
 			out = append(out, fateLine{sentence(cmp.Or(fate.Meaning(), string(fate))), n, !fate.Fine()})
 		}
-	}
-	return out
-}
-
-func fateCounts(in map[importer.Fate]int) map[string]int {
-	out := make(map[string]int, len(in))
-	for fate, n := range in {
-		out[string(fate)] = n
 	}
 	return out
 }

@@ -120,9 +120,7 @@ func (o *importOptions) choices(flags *pflag.FlagSet) (*importer.Choices, error)
 		r, err := os.Open(o.mappingFile)
 		if err == nil {
 			defer func() { _ = r.Close() }()
-			var file importer.Mapping
-			file, err = importer.ReadMapping(o.mappingFile, r)
-			c.Mapping = file.Merge(c.Mapping)
+			err = c.ReadMapping(o.mappingFile, r)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--mapping: %w", err))

@@ -288,16 +288,11 @@ func comeBack(w io.Writer, batch string) {
 		"  orderpost enqueue watch %[1]s\n  orderpost enqueue status %[1]s\n  orderpost enqueue results %[1]s\n  orderpost order ORDER_NO\n", batch)
 }
 
-// follow waits until the orders have outcomes, and shows how far they are.
-func (j *job) follow(ctx context.Context, q *queue.Queue, done *importer.Result) (importer.Progress, error) {
-	m := newMeter(j.line, j.o.quiet)
-	defer m.end()
-	return done.Wait(ctx, q, m.show)
-}
-
 // wait waits until an import's orders are settled, and writes the results file.
 func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Result) error {
-	p, err := j.follow(ctx, q, done)
+	m := newMeter(j.line, j.o.quiet)
+	p, err := done.Wait(ctx, q, m.show)
+	m.end()
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
 			comeBack(j.stderr, f.Batch)

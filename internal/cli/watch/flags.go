@@ -76,7 +76,7 @@ var notInFolders = map[string]string{
 	"batch": "it names one import, and each file of a folder is one; its name comes from the content", "source": "each file has its own name",
 	"dry-run": "a folder is watched to import its files", "wait": "the results come by themselves, into done/", "results": "they come into done/, beside the file",
 	"json": "the log tells (ORDERPOST_LOG_FORMAT=json)", "quiet": "the log tells (ORDERPOST_LOG_LEVEL=warn)", "max-stdin": "nothing is read from standard input",
-	"canary": "a folder waits for nobody", "by": "give it to orderpost watch", "note": "give it to orderpost watch",
+	"by": "give it to orderpost watch", "note": "give it to orderpost watch",
 	"broker-wait": "a folder waits for the broker in any case", "help": "see orderpost enqueue --help",
 }
 
@@ -100,9 +100,7 @@ func parseFlags(text string, when completeness, now time.Time, read func(name st
 		data, err := read(x.mappingFile)
 		if err == nil {
 			x.mapping = string(data)
-			var file importer.Mapping
-			file, err = importer.ReadMapping(x.mappingFile, strings.NewReader(x.mapping))
-			x.choices.Mapping = file.Merge(x.choices.Mapping)
+			err = x.choices.ReadMapping(x.mappingFile, strings.NewReader(x.mapping))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--mapping: %w", err))

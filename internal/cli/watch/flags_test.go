@@ -32,10 +32,11 @@ func TestWhatAFolderMaySay(t *testing.T) {
 		_, err := parsed(wrong)
 		require.ErrorContains(t, err, "is no ending of a name, such as csv")
 	}
-	x, err := parsed("--not-before 08:00 Europe/Berlin\n--still 20s\n--skip-invalid\n")
+	x, err := parsed("--not-before 08:00 Europe/Berlin\n--still 20s\n--skip-invalid\n--canary 3\n")
 	require.NoError(t, err)
 	require.Equal(t, 20*time.Second, x.still)
 	require.True(t, x.choices.SkipInvalid)
+	require.Equal(t, 3, x.choices.Canary)
 	over, err := parsed("--deadline 2020-01-01T00:00:00Z\n")
 	require.NoError(t, err, "a file that was taken before goes on")
 	require.ErrorContains(t, over.choices.CheckDeadline(), "so every order would expire")

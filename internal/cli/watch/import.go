@@ -39,7 +39,7 @@ type job struct {
 	flags   *folderFlags
 	content *os.File // a copy that nobody changes
 	path    string   // where the file will be when it is imported
-	temp    string
+	cfg     broker.Config
 }
 
 // open opens the copy of a file that was taken. The caller closes its content.
@@ -52,24 +52,20 @@ func (u *unit) open(j *folder.Job) (*job, error) {
 	if abs, err := filepath.Abs(out.path); err == nil {
 		out.path = abs
 	}
-	var cfg broker.Config
-	if err := cli.ReadEnv(&cfg, u.environ); err != nil {
+	if err := cli.ReadEnv(&out.cfg, u.environ); err != nil {
 		_ = content.Close()
 		return nil, err
 	}
-	out.temp = broker.TempDir(u.environ, cfg.DataDir)
 	return out, nil
 }
 
+func (j *job) temp() string { return broker.TempDir(j.u.environ, j.cfg.DataDir) }
+
 // options returns how to import the file.
 func (j *job) options() (importer.Options, error) {
-	var cfg broker.Config
-	if err := errors.Join(cli.ReadEnv(&cfg, j.u.environ), cfg.Queue.Validate()); err != nil {
-		return importer.Options{}, err
-	}
-	schema, err := cfg.Schema.Load(zerolog.Nop())
+	schema, err := j.cfg.Schema.Load(zerolog.Nop())
 	o := j.flags.choices.Options()
-	o.File, o.Path, o.Temp, o.By, o.Schema, o.Trace = j.u.called(j.Name), j.path, j.temp, j.u.by.Actor().Name, schema, j.u.trace
+	o.File, o.Path, o.Temp, o.By, o.Schema, o.Trace = j.u.called(j.Name), j.path, j.temp(), j.u.by.Actor().Name, schema, j.u.trace
 	before := 0
 	o.Progress = func(rows int) {
 		j.u.stored.Add(int64(rows - before))
@@ -209,7 +205,7 @@ func (j *job) writeResults(ctx context.Context, finish func(ending string, fill 
 	if err != nil {
 		return nil, err
 	}
-	f, err := importer.Reopen(j.content, imp, j.temp)
+	f, err := importer.Reopen(j.content, imp, j.temp())
 	if err != nil {
 		return nil, err
 	}

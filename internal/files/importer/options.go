@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,6 +263,13 @@ func parseSpans(text string) (all []rowSpan, err error) {
 func (r *Reading) skips() []rowSpan {
 	all, _ := parseSpans(r.SkipRows) // Set has read it; none are no list, either
 	return all
+}
+
+// ReadMapping takes a mapping file. What was said goes before it.
+func (c *Choices) ReadMapping(name string, r io.Reader) error {
+	file, err := ReadMapping(name, r)
+	c.Mapping = file.Merge(c.Mapping)
+	return err
 }
 
 // isOn reads a switch.

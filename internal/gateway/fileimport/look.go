@@ -56,10 +56,7 @@ func (i *Imports) Look(id string) (door.Import, error) {
 	if run := l.Import; run != nil {
 		out.Batch, out.Error = run.Batch, run.Error
 		if run.State != uploads.Running {
-			out.Fates = make(map[string]int, len(run.Summary.Fates))
-			for fate, n := range run.Summary.Fates {
-				out.Fates[string(fate)] = n
-			}
+			out.Fates = run.Summary.Counts()
 		}
 	} else if l.Failure != nil {
 		out.Error = l.Failure.Error()
