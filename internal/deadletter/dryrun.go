@@ -138,8 +138,7 @@ func mayResolve(l *settle.Letter, s *standing, who settle.Person) error {
 	switch r := s.Record; {
 	case r.Outcome() != order.OutcomeUnknown && r.By == "":
 		return settle.ErrNotInDoubt
-	case !r.Settles(l.IntentID) && (r.Outcome() != order.OutcomeUnknown || r.By == ""), // it is about another intent, which was not withdrawn
-		who.Knew.Birth != 0 && s.Seq > who.Knew.Seq:
+	case !l.Shows(r), who.Knew.Birth != 0 && s.Seq > who.Knew.Seq:
 		return settle.ErrReplaced
 	}
 	return nil

@@ -134,12 +134,16 @@ func TestACorrectionsLetterBesideTheOrdersOwn(t *testing.T) {
 	require.Len(t, found.Letters, 2)
 	correction := found.Letters[0]
 	require.Equal(t, []string{"second", "first"}, []string{correction.IntentID, found.Letters[1].IntentID})
+	ends, err := DryRunReplay(t.Context(), q, []*settle.Letter{own}, settle.ReplayOptions{ResubmitUnknown: true})
+	require.NoError(t, err)
+	require.Equal(t, []settle.Replay{settle.ReplayGone}, ends, "the record that she saw was replaced")
+	own = found.Letters[1]
 	require.Contains(t, found.Advice("A-1")[0].Text, "about a correction")
 	require.Equal(t, []uint64{own.Seq, correction.Seq}, seqs(t, q, x))
 	for _, row := range rowsOf(t, x) {
 		require.Equal(t, order.OutcomeUnknown, row.Outcome)
 	}
-	ends, err := DryRunReplay(t.Context(), q, []*settle.Letter{own, correction}, settle.ReplayOptions{ResubmitUnknown: true})
+	ends, err = DryRunReplay(t.Context(), q, []*settle.Letter{own, correction}, settle.ReplayOptions{ResubmitUnknown: true})
 	require.NoError(t, err)
 	require.Equal(t, []settle.Replay{settle.Replayed, settle.ReplayOtherInDoubt}, ends)
 	a := requireBalanced(t, q)

@@ -64,10 +64,20 @@ func (r *Record) corrects(cur *Record) {
 	}
 }
 
-// follows reports whether r is about a copy that came after that of other. A withdrawal has the
-// sequence of the copy before it.
+// follows reports whether r is about a copy that came after that of other.
 func (r *Record) follows(other *Record, present int64) bool {
-	return r.After(other.Position, present) || r.Unqueued && r.Birth == other.Birth && r.Seq == other.Seq
+	return r.After(other.Position, present) || r.withdrawnAfter(other.Position)
+}
+
+// withdrawnAfter reports whether r is the withdrawal that came directly after a copy: it has its sequence.
+func (r *Record) withdrawnAfter(copied Position) bool {
+	return r.Unqueued && r.Birth == copied.Birth && r.Seq == copied.Seq
+}
+
+// Passed reports whether the record names a copy that was stored after this one, or a withdrawal that came
+// after it. present is the birth of the stream as it is now.
+func (r *Record) Passed(copied Position, present int64) bool {
+	return r != nil && (r.Last(present).After(copied, present) || r.withdrawnAfter(copied))
 }
 
 // passed reports whether mine is a late acceptance, and r lists a later intent: mine was

@@ -48,12 +48,12 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 	return nil
 }
 
-// passed reports whether the record names a copy that was stored after a delivery's, and sets
-// what the delivery needs then (R6). The stream holds one intent of an order_no, so a copy that
-// was passed had left the stream: another worker settled it. Only then is the leader asked.
+// passed reports whether a delivery's copy was passed, and sets what the delivery needs then (R6). The stream
+// holds one intent of an order_no, so a copy that was passed had left the stream: another worker settled it.
+// Only then is the leader asked.
 func (wk *Worker) passed(ctx context.Context, d *Delivery) (bool, error) {
 	last := d.Last.Record
-	if last == nil || !last.Last(d.Birth).After(d.Position, d.Birth) {
+	if !last.Passed(d.Position, d.Birth) {
 		return false, nil
 	}
 	if last.Settles(d.Intent.ID) {
@@ -73,6 +73,8 @@ func (wk *Worker) passed(ctx context.Context, d *Delivery) (bool, error) {
 		return false, err
 	case back:
 		d.Work = WorkPassed
+	case !last.Last(d.Birth).After(d.Position, d.Birth): // a withdrawal, and its sequence was given again
+		return false, nil
 	case wk.withdrawn(d, order.History{}) != nil: // a person decided
 		d.Work = WorkPassed
 	default:
@@ -102,7 +104,11 @@ func (lg *Ledger) broughtBack(ctx context.Context, intentID string, at order.Pos
 		return false, err
 	}
 	last := r.Last(birth)
-	return last.Birth == birth && at.Seq < last.Seq && last.Seq <= end && (r.EndedBefore(intentID) || at.EnqueuedAt.Before(last.EnqueuedAt)), nil
+	at.Birth = birth // it is stored
+	if last.Birth != birth || last.Seq > end || !r.Passed(at, birth) {
+		return false, nil
+	}
+	return r.EndedBefore(intentID) || at.Seq < last.Seq && at.EnqueuedAt.Before(last.EnqueuedAt), nil
 }
 
 // lostDelivery is the reason of a doubt.

@@ -278,16 +278,20 @@ func TestR1ARepetitionDoesNotReplaceWhatTheAPISaid(t *testing.T) {
 	requireBalanced(t, b)
 }
 
-// A person resolves the letter that she sees, after the correction was withdrawn.
+// A person resolves the letter that she sees, after the correction was withdrawn; one that she saw before does not count.
 func TestResolveLetterBehindAWithdrawal(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	doubtful(t, q)
-	l := letterOf(t, q, "A-1")
+	before := letterOf(t, q, "A-1")
 	withdrawn(t, q, correction("i2"))
+	gone, err := q.Operator.ResolveLetter(t.Context(), before, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.True(t, gone)
+	l := letterOf(t, q, "A-1")
 	would, err := deadletter.DryRunResolve(t.Context(), q, []*settle.Letter{l}, settle.Person{})
 	require.NoError(t, err)
 	require.NoError(t, would[0])
-	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
+	gone, err = q.Operator.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.False(t, gone)
 	requireNoLetter(t, q, "A-1")

@@ -127,6 +127,9 @@ func (l *Letter) About(r *order.Record) *Letter {
 	return &now
 }
 
+// Shows reports whether a listed letter shows what this record says, and no earlier one (R5).
+func (l *Letter) Shows(r *order.Record) bool { return r != nil && l.seen == r.WriteID }
+
 // fill sets what a letter says of its intent, if its header was cut.
 func (l *Letter) fill(intentID, bodyHash, batch, source string, at order.Position, filed time.Time) {
 	if l.IntentID == "" {

@@ -87,6 +87,7 @@ func (op *Operator) Replay(ctx context.Context, listed *Letter, o ReplayOptions)
 	if l = l.About(entry.Record); l == nil {
 		return ReplayGone, nil
 	}
+	l.seen = listed.seen
 	if end := op.JudgeReplay(l, intent, entry, o); end != Replayed {
 		return end, nil
 	}
@@ -116,6 +117,8 @@ func (op *Operator) JudgeReplay(l *Letter, intent *Message, last Entry, o Replay
 		end = ReplayOtherInDoubt
 	case rec.Doubtful() && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
+	case rec.Doubtful() && !rec.Allows(id) && !l.Shows(rec): // she permits what she saw (R5)
+		end = ReplayGone
 	case cmp.Or(l.Subject, op.ledger.cfg.IntentSubjects+l.Token()) != op.ledger.cfg.IntentSubjects+order.Token(l.OrderNo):
 		end = ReplayForeign
 	case late(l, o, op.ledger.time.Now()):
@@ -268,9 +271,8 @@ func (op *Operator) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, 
 
 // allow writes into the result that a person allows this one intent (R6).
 //
-// She allows the doubt of the letter that she saw. A record that is written
-// after allow has read it refuses the write. An earlier one shows in the record: it
-// names the letter no more (ErrReplaced), or its intent is stored (ErrPending).
+// She allows the doubt that the letter showed when it was listed. A record that was written since refuses
+// (ErrReplaced), as does an intent that is stored (ErrPending).
 func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) error {
 	_, err := op.ledger.updateRecord(ctx, l.Token(), func(stored Entry) (*order.Record, error) {
 		cur := stored.Record
@@ -283,7 +285,7 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 		if err := op.requireNonePending(ctx, l.OrderNo); err != nil {
 			return nil, err
 		}
-		if cur == nil || !cur.Names(l.Seq) || !p.knew(stored) || otherInDoubt(cur, l) || cur.Outcome() != order.OutcomeUnknown && cur.Outcome() != order.OutcomeNone {
+		if !l.Shows(cur) || !p.knew(stored) || otherInDoubt(cur, l) || cur.Outcome() != order.OutcomeUnknown && cur.Outcome() != order.OutcomeNone {
 			return nil, ErrReplaced
 		}
 		next := *cur

@@ -181,6 +181,9 @@ func TestReplayOfALostReplay(t *testing.T) {
 			require.NoError(t, q.Store().DeleteIntent(t.Context(), d.Seq))
 			if c.doubt {
 				require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{}))
+				require.Equal(t, settle.ReplayGone, replay(t, q, l, o), "she has not seen the doubt")
+				all := lettersOf(t, q, "A-1")
+				l = all[len(all)-1]
 			}
 			require.Eventually(t, func() bool { // until the broker has forgotten the ID
 				end, err := q.Operator.Replay(t.Context(), l, o)

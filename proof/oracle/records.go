@@ -117,7 +117,7 @@ func (o *Oracle) checkTransition(c *course, before *observed, e *Event) {
 	byPerson := !slices.Equal(rec.Interventions, prev.Interventions) || rec.By != prev.By
 	switch {
 	case byPerson:
-	case (was == order.OutcomeCancelled || prev.Proven && !prev.Unsure) && is == order.OutcomeUnknown && rec.Verdict == order.Unsure: // its worker had posted it
+	case (was == order.OutcomeCancelled || prev.Proven && !prev.Unsure) && is == order.OutcomeUnknown && rec.Unsure && order.LaterTimestamp(prev.LastTimestamp, rec.LastTimestamp) != prev.LastTimestamp: // its worker had posted it
 	case was == order.OutcomeAccepted:
 		o.find(Stays, c.orderNo, []int{before.line}, "accepted became %s", rec.Word)
 	case rec.IntentID == prev.IntentID && is == order.OutcomeUnknown && (before.paused || o.unaware(c, e)):

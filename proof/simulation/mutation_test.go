@@ -27,7 +27,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Index:     {"4373", oracle.AcceptedOnce},
 	WallClock: {"281", oracle.OneClaim},
 	Monotonic: {"259", oracle.OneClaim},
-	Page:      {"4075", oracle.True},
+	Page:      {"4075", oracle.Own},
 	Late:      {"152", oracle.OneClaim},
 	Arrival:   {"19328", oracle.OneClaim},
 	Look:      {"99561", oracle.AcceptedOnce},

@@ -46,7 +46,7 @@ func (w *world) actOnPage(h *host, no string) {
 	e.nap(open)
 	e.reached.strike(FaultStalePage, h.step())
 	believed := w.drops(Page)
-	if believed { // a replay and a drop do nothing to a letter that the record does not name
+	if believed && act != 1 { // a replay and a drop do nothing to a letter that the record does not name
 		act = 3
 	}
 	for range 4 {
@@ -54,6 +54,9 @@ func (w *world) actOnPage(h *host, no string) {
 		var err error
 		switch act {
 		case 0, 1:
+			if now, lookErr := w.letter(h, no); believed && lookErr == nil && now != nil {
+				listed = now
+			}
 			var end settle.Replay
 			end, err = h.q.Operator.Replay(ctx, listed, settle.ReplayOptions{Person: anna, Deadline: &time.Time{}, ResubmitUnknown: act == 1})
 			said = "replay: " + end.String()
