@@ -107,3 +107,33 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 	require.EqualValues(t, 1, a.Moving)
 	requireBalanced(t, q)
 }
+
+// TestTheAuditMissesNoChangeThatIsReplacedMeanwhile: an order was settled after the audit had begun, and submitted again
+// before the audit came to that record.
+func TestTheAuditMissesNoChangeThatIsReplacedMeanwhile(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	l := newAuditor(q, Options{Full: true, chunk: chunkSize})
+	require.NoError(t, l.begin(t.Context()))
+	require.NoError(t, l.readResults(t.Context()))
+	for i := range onePass + 1 { // a second page
+		no := fmt.Sprint("B-", i)
+		_, err := q.Store().PutRecord(t.Context(), no, &order.Record{OrderNo: no, Word: order.Retrying, IntentID: no, WriteID: no}, 0)
+		require.NoError(t, err)
+	}
+	settleAs(t, q, pull(t, q, 1)[0], report(order.Rejected, order.History{}))
+	requireDrained(t, q)
+	require.NoError(t, l.readIntents(t.Context()))
+	require.NoError(t, l.readLetters(t.Context()))
+	pages := 0
+	l.Tell = func(AuditProgress) {
+		if pages++; pages == 1 {
+			publish(t, q, intent("A-1", "i2"))
+			settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndHandBack})
+		}
+	}
+	require.NoError(t, l.readChanges(t.Context()))
+	require.NoError(t, l.sum(t.Context()))
+	require.True(t, l.a.Balanced(), "%+v", l.a)
+	require.EqualValues(t, 1, l.a.Settled)
+}

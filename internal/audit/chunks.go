@@ -273,21 +273,35 @@ func (l *auditor) noteResult(m *settle.Message, r *order.Record, err error, sum 
 	}
 }
 
-// readChanges names the orders whose records were written since begin. What a chunk adds up to that lost some
+// onePass is how many records a pass over the changes may find for the changes to be complete.
+const onePass = 256
+
+// readChanges names the orders whose records were written since begin. A pass ends where the results ended when it
+// began, and misses a record that is replaced by one behind that before the pass reads it. So passes go on until one
+// finds so little that it is a single request: an outcome is replaced only after its intent was trimmed and another one
+// was published, delivered and checked. What a chunk adds up to that lost some
 // meanwhile is of no use any more: the others of its records are noted one by one.
 func (l *auditor) readChanges(ctx context.Context) error {
 	results := l.q.Results()
 	for next := l.lastResult + 1; ; {
+		found := 0
 		err := results.Walk(ctx, next, queue.ToTheEnd, func(page []*settle.Message) error {
 			for _, m := range page {
 				token := results.Token(m)
 				l.changed[l.key(token)] = token
 				next = m.Seq + 1
 			}
+			found += len(page)
+			l.passed(len(page))
 			return nil
 		})
-		if err != nil || len(l.chunks) == 0 {
+		switch {
+		case err != nil:
 			return err
+		case found > onePass:
+			continue
+		case len(l.chunks) == 0:
+			return nil
 		}
 		stored, err := l.stored(ctx)
 		if err != nil {
