@@ -59,11 +59,19 @@ func receiveUpload(v *visit) error {
 // proposes for its columns. It leaves a file alone whose columns need a person: the page
 // of the upload says what they lack.
 func checkItself(v *visit, id string) {
-	h, err := v.s.desk.Head(id, samples)
+	_, header, err := v.s.desk.Top(id, "", topRows)
 	if err != nil {
 		return
 	}
-	arranged, err := v.s.desk.Arrange(id, uploader(v), "", importer.Reading{Mapping: h.Propose()})
+	h, err := v.s.desk.HeadAt(id, "", header, samples)
+	if err != nil {
+		return
+	}
+	set := importer.Reading{HeaderRow: header, Mapping: h.Propose()}
+	if v.s.desk.Fits(id, set) != nil {
+		return
+	}
+	arranged, err := v.s.desk.Arrange(id, uploader(v), "", set)
 	if err != nil || v.s.desk.Check(id, uploader(v), arranged) != nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ func (s *Server) uploadRoutes() []route {
 		on("GET", "/upload/{id}", "The page of an upload", showUpload),
 		on("POST", "/upload/{id}/check", "Checking a file", checkUpload),
 		on("POST", "/upload/{id}/accept", "Checking a file", acceptMapping),
+		on("POST", "/upload/{id}/header", "Checking a file", chooseHeader),
+		on("POST", "/upload/{id}/correct", "Correcting a file", correctRows),
 		on("POST", "/upload/{id}/import", "Importing a file", importUpload),
 		on("POST", "/upload/{id}/stop", "Stopping an import", stopUpload),
 		on("GET", "/upload/{id}/remove", "Removing a file", removeUpload),
@@ -167,11 +170,16 @@ type uploadedPage struct {
 	Word, Tone, Says string
 	Percent          int
 	Failed           string
+	// Stopped is why the file cannot be imported; empty = it can.
+	Stopped string
 	// HeadError is why the columns cannot be read; empty = they can.
 	HeadError string
 	// Sheets lists the sheets of a workbook if there are several.
-	Sheets    []string
-	Head      *importer.Head
+	Sheets []string
+	Head   *importer.Head
+	// Top are the first rows, and Header the line of the one that names the columns.
+	Top       []importer.TopRow
+	Header    int
 	Proposed  bool
 	Columns   []columnField
 	Mapping   importer.Mapping
@@ -198,8 +206,12 @@ type warningLine struct {
 	What, Advice string
 }
 
-// samples is how many rows the columns' form shows.
-const samples = 3
+const (
+	// samples is how many rows the columns' form shows.
+	samples = 3
+	// topRows is how many rows a person sees who says which one names the columns.
+	topRows = 20
+)
 
 func showUpload(v *visit) error {
 	u, err := uploadOf(v)
@@ -226,6 +238,11 @@ func showUpload(v *visit) error {
 			p.Kinds = append(p.Kinds, warningLine{kind, what, advice})
 		}
 		p.Questions = questions(c)
+		if p.Stopped = sentence(c.Stopped); c.Stopped != "" {
+			if err := v.s.desk.Fits(u.ID, u.Settings); err != nil { // the page has fields for what to do about it
+				p.Stopped = sentence(withoutFlags(err))
+			}
+		}
 	}
 	if i := u.Import; i != nil {
 		p.Fates = fates(i.Summary.Counts())
@@ -254,6 +271,9 @@ func showUpload(v *visit) error {
 //
 // sheet is the sheet of a workbook that the person wants to see; "" = that of the settings.
 func (p *uploadedPage) arrange(d *uploads.Desk, sheet string) {
+	if top, _, err := d.Top(p.ID, sheet, topRows); err == nil && len(top) > 0 { // else HeadAt says what is wrong
+		p.Top, p.Header = top, cmp.Or(p.Settings.HeaderRow, top[0].Line)
+	}
 	h, err := d.HeadAt(p.ID, sheet, 0, samples)
 	if err != nil {
 		if choose, ok := errors.AsType[*xlsx.ChooseSheet](err); ok {
@@ -305,6 +325,7 @@ func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	var c importer.Choices
 	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past", "header-row", "skip-rows")
 	set := c.Reading
+	set.Edits = u.Settings.Edits
 	if err != nil {
 		return set, err
 	}
@@ -410,14 +431,10 @@ func checkUpload(v *visit) error {
 		return err
 	}
 	set, err := settingsOf(v, &u)
-	if err == nil {
-		err = checkAgain(v, u.ID, set)
-	}
-	_, known := errors.AsType[*problem](err)
-	if kind := uploads.KindOf(err); err == nil || known || kind != 0 && kind != uploads.Unusable {
+	if err != nil {
 		return err
 	}
-	return &problem{status: http.StatusUnprocessableEntity, what: sentence(withoutFlags(err)), todo: "Go back, change the columns and check the file again."}
+	return checkAgain(v, u.ID, set)
 }
 
 // checkAgain sets how to read an upload, if it is as the person saw it, and checks it.
@@ -440,6 +457,53 @@ func acceptMapping(v *visit) error {
 	}
 	set := u.Settings
 	accept(&set.Mapping, v.field("field"), importer.Code(v.field("code")))
+	return checkAgain(v, u.ID, set)
+}
+
+// chooseHeader sets the row that names the columns, with what the console proposes for them, and checks.
+func chooseHeader(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	c := importer.Choices{Reading: u.Settings}
+	if err := takeOptions(v, &c, "header-row", "sheet"); err != nil {
+		return err
+	}
+	h, err := v.s.desk.HeadAt(u.ID, c.Sheet, c.HeaderRow, samples)
+	if err != nil {
+		return err
+	}
+	c.Mapping = h.Propose()
+	return checkAgain(v, u.ID, c.Reading)
+}
+
+// correctRows takes corrected cells and rows to leave out, and checks again.
+func correctRows(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	set, form := u.Settings, v.PostForm
+	lines, columns, was, now := form["line"], form["column"], form["was"], form["now"]
+	if n := len(lines); len(columns) != n || len(was) != n || len(now) != n {
+		return badRequest("That was no form of cells.", "Open the page of the upload again.")
+	}
+	for i := range lines {
+		if was[i] == now[i] {
+			continue
+		}
+		line, _ := strconv.Atoi(lines[i])
+		column, _ := strconv.Atoi(columns[i])
+		if err := set.Correct(importer.Edit{Line: line, Column: column, Was: was[i], Now: now[i]}); err != nil {
+			return badRequest(sentence(err.Error())+" Nothing was changed.", "Go back to the upload.")
+		}
+	}
+	for _, text := range form["leave"] {
+		if line, _ := strconv.Atoi(text); line > 0 {
+			set.LeaveOutRow(line)
+		}
+	}
 	return checkAgain(v, u.ID, set)
 }
 

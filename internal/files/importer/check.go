@@ -78,7 +78,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 				continue
 			}
 			if row.Err != nil && row.Err.Code == CodeEncoding && foreign == nil {
-				foreign = row.Err.quote(row)
+				foreign = row.Err.quote(row, f.head.format)
 			}
 			if row.Err != nil {
 				if s.reject(row.Err); row.Err.Code == CodeSchema {
@@ -86,7 +86,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 					rule.note(row.Err)
 				}
 				if len(bad) < f.o.MaxErrors {
-					bad = append(bad, row.Err.quote(row))
+					bad = append(bad, row.Err.quote(row, f.head.format))
 				}
 				if len(bad) == f.o.MaxErrors && !f.o.SkipInvalid {
 					return errEnough
@@ -217,7 +217,7 @@ func (f *File) findLateProblems(ctx context.Context, s *Summary, bad []*RowError
 				continue
 			}
 			if s.reject(problem); len(later) < f.o.MaxErrors {
-				later = append(later, problem.quote(&rows[i]))
+				later = append(later, problem.quote(&rows[i], f.head.format))
 			} else if !f.o.SkipInvalid {
 				return errEnough
 			}

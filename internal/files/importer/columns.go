@@ -31,6 +31,9 @@ func ownColumns(header []string) (own []string) {
 			own = append(own, names...)
 		}
 	}
+	if hasAll(header, resultColumns) {
+		own = append(own, editedColumn)
+	}
 	return own
 }
 

@@ -97,8 +97,12 @@ func (f *File) Name() string { return f.o.File }
 
 // About is what the journal has of the import before it begins.
 func (f *File) About(checked *Summary) journal.About {
-	return journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": checked.Rows, "invalid": checked.Invalid},
+	about := journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": checked.Rows, "invalid": checked.Invalid},
 		Details: map[string]string{"file": f.Name(), "content": f.Content}}
+	if checked.LeftOut > 0 {
+		about.Expected["left-out"] = checked.LeftOut
+	}
+	return about
 }
 
 // reading returns the options that say how to read the file. They are part of the
@@ -111,7 +115,8 @@ func (o *Options) reading() []byte {
 		Sheet     string `json:",omitempty"`
 		HeaderRow int    `json:",omitempty"`
 		SkipRows  string `json:",omitempty"`
-	}{o.Format, o.Encoding, o.comma(), o.Sheet, o.HeaderRow, o.SkipRows}
+		Edits     []Edit `json:",omitempty"`
+	}{o.Format, o.Encoding, o.comma(), o.Sheet, o.HeaderRow, o.SkipRows, o.Edits}
 	if said.Format == FormatAuto {
 		said.Format = ""
 	}
@@ -119,7 +124,7 @@ func (o *Options) reading() []byte {
 		said.Encoding = ""
 	}
 	mapping := o.Mapping.canonical()
-	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 && said.Sheet == "" && said.HeaderRow == 0 && said.SkipRows == "" {
+	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 && said.Sheet == "" && said.HeaderRow == 0 && said.SkipRows == "" && len(said.Edits) == 0 {
 		return mapping
 	}
 	data, _ := json.Marshal(said) // nothing in it can fail
@@ -131,8 +136,11 @@ func (o *Options) reading() []byte {
 func Reopen(content io.ReadSeeker, imp *imports.Import, temp string) (*File, error) {
 	o := Options{Temp: temp, File: imp.File, Reading: Reading{Format: Format(imp.Format), Encoding: imp.Encoding, Delimiter: imp.Delimiter, Sheet: imp.Sheet, HeaderRow: imp.HeaderRow, SkipRows: imp.SkipRows, Batch: imp.Batch},
 		Sending: Sending{SkipInvalid: true}}
-	if len(imp.Mapping) > 0 {
-		if err := json.Unmarshal(imp.Mapping, &o.Mapping); err != nil {
+	for text, into := range map[*json.RawMessage]any{&imp.Mapping: &o.Mapping, &imp.Edits: &o.Edits} {
+		if len(*text) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(*text, into); err != nil {
 			return nil, fmt.Errorf("batch %s: its mapping: %w", imp.Batch, err)
 		}
 	}

@@ -132,6 +132,9 @@ func (h *Head) Propose() Mapping {
 	fields := make(map[string]bool)
 	for i := range h.Columns {
 		c := &h.Columns[i]
+		if strings.TrimSpace(c.Name) == "" && !slices.ContainsFunc(c.Samples, func(cell string) bool { return strings.TrimSpace(cell) != "" }) && !slices.Contains(m.LeaveOut, "") && len(c.Samples) > 0 {
+			m.LeaveOut = append(m.LeaveOut, "") // an empty column
+		}
 		if c.Skipped || strings.TrimSpace(c.Name) == "" {
 			continue
 		}

@@ -30,6 +30,8 @@ type Reading struct {
 	// SkipRows are rows that are left out, by the numbers that messages give them, as in
 	// 27,30-32.
 	SkipRows string `json:"skip_rows,omitempty"`
+	// Edits are the cells that a person corrected, at most [MaxEdits].
+	Edits []Edit `json:"edits,omitempty"`
 	// Batch names the import; empty = BatchPrefix, and the beginning of the fingerprint.
 	Batch       string `json:"batch,omitempty"`
 	BatchPrefix string `json:"batch_prefix,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"orderpost/internal/files/xlsx"
 	"orderpost/internal/order"
@@ -48,6 +49,8 @@ const (
 	CodeComma Code = "decimal_comma"
 	// CodeThousands: a number with separators between its thousands.
 	CodeThousands Code = "thousands"
+	// CodeEdit: a corrected cell that does not hold what it held when it was corrected.
+	CodeEdit Code = "edited"
 	// CodeTime: a _not_before that is no time, has no zone, is over, or too far ahead.
 	CodeTime Code = "bad_time"
 	// CodeUncalculated: a formula in a workbook without a value that counts.
@@ -78,7 +81,14 @@ type RowError struct {
 	field string
 	// or is the code of the other answer to a question that has two.
 	or Code
+	// begins is the line in which the row begins, and whole says that Value is all of the cell. Check sets them.
+	begins int
+	whole  bool
 }
+
+// Row returns the line in which the row begins, by which it can be left out, and whether its cell can be
+// corrected ([Reading.Correct]); 0 = it is about no row.
+func (e *RowError) Row() (line int, correctable bool) { return e.begins, e.whole }
 
 // Error returns "file:line:column: message", and in a workbook "file:sheet!cell: message".
 func (e *RowError) Error() string {
@@ -117,10 +127,12 @@ func (e *RowError) Plain() string {
 	return strings.Replace(e.Message(), e.Err.Error(), Plain(e.Err), 1)
 }
 
-// quote sets Value.
-func (e *RowError) quote(row *Row) *RowError {
-	if e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
-		e.Value = clip(row.Cells[e.Column-1])
+// quote sets Value and what Row returns.
+func (e *RowError) quote(row *Row, format Format) *RowError {
+	if e.begins = row.Line; e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
+		cell := row.Cells[e.Column-1]
+		e.Value = clip(cell)
+		e.whole = format.hasColumns() && e.Value == cell && utf8.ValidString(cell) && !strings.ContainsAny(cell, "\x00\r\n") && e.Code != CodeCells
 	}
 	return e
 }

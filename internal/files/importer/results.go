@@ -104,6 +104,10 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer, as
 			header[i] = EscapeFormula(header[i])
 		}
 	}
+	edited := len(f.o.Edits) > 0
+	if edited {
+		header = append(header, editedColumn)
+	}
 	out, escape, err := f.newRows(w, as, append(header, resultColumns...))
 	if err != nil {
 		return nil, err
@@ -125,6 +129,9 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer, as
 			for _, c := range columns {
 				cell, kind := f.cellAgain(row, c, as, bad != nil && r[0] == outcomeNothing)
 				line, kinds = append(line, escape(cell)), append(kinds, kind)
+			}
+			if edited {
+				line, kinds = append(line, escape(f.editedIn(row.Line))), append(kinds, xlsx.Text)
 			}
 			outcome := len(line)
 			tally[r[0]]++

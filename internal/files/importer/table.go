@@ -58,9 +58,10 @@ type table struct {
 	lines  *bufio.Reader
 	accept codes // of order_no
 
-	unnamed  bool      // cells of columns without a name are left out
-	width    int       // of the header, with the columns at its end that have no name
-	skips    []rowSpan // rows that are left out, and how many were
+	unnamed  bool           // cells of columns without a name are left out
+	width    int            // of the header, with the columns at its end that have no name
+	edits    map[int][]Edit // the cells that a person corrected, by the line of their row
+	skips    []rowSpan      // rows that are left out, and how many were
 	leftOut  int
 	number   int
 	nextLine int
@@ -155,7 +156,7 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1, skips: o.skips(), ending: &ending{r: decoded}}
+	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1, skips: o.skips(), edits: byLine(o.Edits), ending: &ending{r: decoded}}
 	head := bufio.NewReaderSize(t.ending, 64<<10)
 	start, _ := head.Peek(head.Size())
 	if t.format == FormatAuto || t.format == "" {
@@ -426,6 +427,7 @@ func (t *table) next() (record, error) {
 				rec.bad.Err = &advised{rec.bad.Err, " (--leave-out '' leaves out what has none)"}
 			}
 		}
+		t.correct(&rec)
 		return rec, nil
 	}
 }

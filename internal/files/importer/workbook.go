@@ -98,7 +98,7 @@ func sheetTable(book *xlsx.Book, o *Options) (t *table, closeSheet func(), err e
 	} else if err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}
-	t = &table{file: o.File, sheet: sheet.Name, format: FormatXLSX, skips: o.skips(), text: &text{encoding: UTF8, bom: true}}
+	t = &table{file: o.File, sheet: sheet.Name, format: FormatXLSX, skips: o.skips(), edits: byLine(o.Edits), text: &text{encoding: UTF8, bom: true}}
 	if t.rows, err = book.Rows(sheet); err != nil {
 		return nil, closeSheet, fmt.Errorf("%s: %w", o.File, err)
 	}
@@ -160,6 +160,7 @@ func (t *table) nextOfSheet() (record, error) {
 			rec.bad = &RowError{File: t.file, Sheet: t.sheet, Line: rec.line, Column: len(cells), Code: CodeCells,
 				Err: advise(fmt.Sprintf("the cell has content, and its column has no name in row %d; name the column, or clear the cell", t.named), " (--leave-out '' leaves out what has none)")}
 		}
+		t.correct(&rec)
 		return rec, nil
 	}
 }

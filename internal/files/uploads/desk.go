@@ -249,23 +249,37 @@ func (d *Desk) HeadAt(id, sheet string, header, rows int) (*importer.Head, error
 	return importer.ReadHead(c, u.options(), rows)
 }
 
-// Arrange sets how to read an upload. The error says what is wrong with the settings
-// for this file; nothing is changed then. An earlier check does not count any more. saw
-// is the Mark of the Look at the upload; "" = any. now is the one after the change.
-func (d *Desk) Arrange(id string, by Person, saw string, set importer.Reading) (now string, err error) {
+// Top reads the first rows of an upload, and returns the line of the one that seems to name the columns; 0 = the first
+// row does.
+func (d *Desk) Top(id, sheet string, rows int) (top []importer.TopRow, header int, err error) {
 	u, err := d.store.Get(id)
 	if err != nil {
-		return "", err
+		return nil, 0, err
+	}
+	u.Settings.Sheet = cmp.Or(sheet, u.Settings.Sheet)
+	c, err := d.store.open(&u, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = c.Close() }()
+	return importer.ReadTop(c, u.options(), rows)
+}
+
+// Fits returns what is wrong with settings for an upload, as far as the beginning of the file tells.
+func (d *Desk) Fits(id string, set importer.Reading) error {
+	u, err := d.store.Get(id)
+	if err != nil {
+		return err
 	}
 	u.Settings = set
 	if set.Batch != "" {
 		if err := importer.CheckBatch(set.Batch); err != nil {
-			return "", unusable(u.Source(), err)
+			return unusable(u.Source(), err)
 		}
 	}
 	c, err := d.store.open(&u, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = c.Close() }()
 	h, err := importer.ReadHead(c, u.options(), 0)
@@ -273,8 +287,14 @@ func (d *Desk) Arrange(id string, by Person, saw string, set importer.Reading) (
 		err = h.Try(set.Mapping)
 	}
 	if err != nil {
-		return "", unusable(u.Source(), err)
+		return unusable(u.Source(), err)
 	}
+	return nil
+}
+
+// Arrange sets how to read an upload. An earlier check does not count any more; the next one says what is wrong with the
+// settings. saw is the Mark of the Look at the upload; "" = any. now is the one after the change.
+func (d *Desk) Arrange(id string, by Person, saw string, set importer.Reading) (now string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.idle(id); err != nil {
@@ -283,7 +303,7 @@ func (d *Desk) Arrange(id string, by Person, saw string, set importer.Reading) (
 	if _, err := d.asSeen(id, saw); err != nil {
 		return "", err
 	}
-	u, err = d.store.update(id, func(u *Upload) {
+	u, err := d.store.update(id, func(u *Upload) {
 		u.Settings, u.Checked, u.Did = set, nil, did(by, "changed its columns")
 		u.UsedAt = u.Did.At
 	})
@@ -303,7 +323,11 @@ func (d *Desk) MappingFile(id string, w io.Writer) error {
 // found nothing wrong. It returns once that is stored; Resume goes on with it in the next
 // process. The error says what is wrong with the settings for this file.
 func (d *Desk) Submit(id string, by Person, set importer.Reading, o importer.Sending) error {
-	if _, err := d.Arrange(id, by, "", set); err != nil {
+	err := d.Fits(id, set)
+	if err == nil {
+		_, err = d.Arrange(id, by, "", set)
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := d.store.update(id, func(u *Upload) { u.Then = &o }); err != nil {

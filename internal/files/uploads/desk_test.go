@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, anna, c.By)
 	require.Equal(t, 7, c.Summary.Rows)
 	require.Equal(t, []importer.InvalidKind{{Code: importer.CodeType, Rows: 1, Line: 3}, {Code: importer.CodeCells, Rows: 1, Line: 4}, {Code: importer.CodeDuplicate, Rows: 1, Line: 5}, {Code: importer.CodeDate, Rows: 1, Line: 6}}, c.Summary.InvalidKinds)
-	require.Equal(t, BadRow{Line: 3, Column: 3, Name: "qty:int", Value: "two", Code: importer.CodeType, Message: `column qty:int: "two" is not a whole number such as 30`}, c.Bad[0])
+	require.Equal(t, BadRow{Line: 3, Column: 3, Name: "qty:int", Value: "two", Code: importer.CodeType, Message: `column qty:int: "two" is not a whole number such as 30`, Row: 3, Correctable: true}, c.Bad[0])
 	require.Equal(t, "order_no", c.Bad[3].Accept)
 	require.NotContains(t, c.Bad[3].Message, "--accept")
 	require.Equal(t, importer.WarnFormula, c.Summary.WarningKinds[0].Code)
@@ -119,11 +119,11 @@ func TestHead(t *testing.T) {
 	require.Equal(t, "order_no", m.Rename["Auftragsnummer"])
 	require.NoError(t, arrange(d, u.ID, importer.Reading{Mapping: m}))
 	for _, bad := range []importer.Reading{{}, {Mapping: importer.Mapping{Empty: "x"}}, {Mapping: m, Delimiter: "two"}, {Mapping: m, Encoding: "latin"}, {Mapping: m, Batch: "a b"}} {
-		require.Equal(t, Unusable, KindOf(arrange(d, u.ID, bad)), "%+v", bad)
+		require.Equal(t, Unusable, KindOf(d.Fits(u.ID, bad)), "%+v", bad)
 	}
 	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
-	require.Equal(t, m, u.Settings.Mapping, "a refused change changes nothing")
+	require.Equal(t, m, u.Settings.Mapping, "nothing is changed")
 	_, err = d.Head("../../../etc", 1)
 	require.Equal(t, Gone, KindOf(err))
 	require.Equal(t, Gone, KindOf(d.Check("0123456789abcdef", anna, "")))

@@ -2,6 +2,8 @@ package uploads
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -223,6 +225,7 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 	checked = &Checked{Summary: s}
 	for _, bad := range s.Bad {
 		row := BadRow{Line: bad.Line, Column: bad.Column, Name: bad.Name, Value: bad.Value, Code: bad.Code, Message: bad.Plain()}
+		row.Row, row.Correctable = bad.Row()
 		if bad.Sheet != "" {
 			row.Place = bad.Place()
 		}
@@ -378,6 +381,14 @@ func intention(a Act) journal.Intention {
 	detail("upload", a.Upload.ID)
 	if c := a.Upload.Checked; c != nil {
 		in.Batch, in.Expected = c.Summary.Batch, map[string]int{"rows": c.Summary.Rows, "invalid": c.Summary.Invalid}
+		for what, n := range map[string]int{"left-out": c.Summary.LeftOut, "corrected": len(a.Upload.Settings.Edits)} {
+			if n > 0 {
+				in.Expected[what] = n
+			}
+		}
+		if text, _ := json.Marshal(a.Upload.Settings.Edits); len(a.Upload.Settings.Edits) > 0 {
+			detail("corrections", fmt.Sprintf("%x", sha256.Sum256(text)))
+		}
 	}
 	for name, on := range map[string]bool{"skip_invalid": a.SkipInvalid, "retry_failed": a.RetryFailed} {
 		if on {

@@ -87,6 +87,10 @@ type BadRow struct {
 	Value   string        `json:"value,omitempty"`  // the cell, clipped
 	Code    importer.Code `json:"code"`
 	Message string        `json:"message"`
+	// Row is where the row begins, by which it can be left out; 0 = it cannot. Correctable says that Value is the whole
+	// cell, which can be corrected.
+	Row         int  `json:"row,omitempty"`
+	Correctable bool `json:"correctable,omitempty"`
 	// Accept is the field whose cells with this code a person may accept; empty =
 	// the row must be corrected.
 	Accept string `json:"accept,omitempty"`

@@ -35,11 +35,13 @@ type Import struct {
 	// Sheet is the sheet of a workbook.
 	Sheet string `json:"sheet,omitempty"`
 	// HeaderRow is the row that names the columns, and SkipRows those that were left out.
-	HeaderRow int       `json:"header_row,omitempty"`
-	SkipRows  string    `json:"skip_rows,omitempty"`
-	Rows      int       `json:"rows"`
-	StartedAt time.Time `json:"started_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	HeaderRow int    `json:"header_row,omitempty"`
+	SkipRows  string `json:"skip_rows,omitempty"`
+	// Edits are the cells that a person corrected, as package importer writes them.
+	Edits     json.RawMessage `json:"edits,omitempty"`
+	Rows      int             `json:"rows"`
+	StartedAt time.Time       `json:"started_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
 	// Done is the number of rows, from the first, that are dealt with: JetStream has
 	// confirmed what became of each.
 	Done int `json:"done"`
