@@ -67,8 +67,9 @@ func commands() []command {
 const (
 	// commandEvery is the pause between two runs of one command.
 	commandEvery = 2 * time.Second
-	// commandTime is the timeout of one run. Faults heal within seconds, so a slower
-	// command hangs. An import waits for all orders published before it.
+	// commandTime is the timeout of one run, behind the time that has faults. They heal within seconds, so a slower
+	// command hangs. An import waits for all orders published before it, and an order in doubt for a worker that lives
+	// as long as its quarantine (R3).
 	commandTime = 15 * time.Minute
 	// importRows is the size of one import.
 	importRows = 60
@@ -125,7 +126,7 @@ func lastPart(out string) string {
 
 // command runs a program that waits for the broker, and notes how it ended.
 func (r *rig) command(ctx context.Context, codes []int, name string, args ...string) (code int) {
-	limit, cancel := context.WithTimeout(ctx, commandTime)
+	limit, cancel := context.WithTimeout(ctx, r.o.length()+commandTime)
 	defer cancel()
 	cmd, err := r.tool(limit, name, args...)
 	if err != nil {
