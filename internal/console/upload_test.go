@@ -21,6 +21,7 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/queuetest"
 )
 
 // upload sends a file by the form, and returns the page that the browser ends at.
@@ -561,7 +562,7 @@ func TestAMessyUpload(t *testing.T) {
 	b.send(http.StatusOK, at+"/correct", "line", "5", "column", "2", "was", "soon", "now", "60", "line", "6", "column", "1", "was", " A-3", "now", "A-3", "leave", "7")
 	page = b.settled(at)
 	require.Contains(t, text(page), "1 row, as you said: 7")
-	require.Contains(t, text(page), "2 cells that are sent otherwise than the file has them")
+	require.Contains(t, text(page), "2 cells sent otherwise than the file has it")
 	require.Contains(t, text(page), "Import 3 orders")
 	b.send(http.StatusOK, at+"/correct", "line", "6", "column", "1", "was", "A-3", "now", " A-3")
 	require.Contains(t, text(b.settled(at)), "1 bad row", "as in the file again")
@@ -583,4 +584,33 @@ func TestAMessyUpload(t *testing.T) {
 	require.Contains(t, text(b.settled(first.Request.URL.Path)), "there is no column order_no")
 	b.send(http.StatusOK, first.Request.URL.Path+"/header", "header-row", "1")
 	require.Contains(t, text(b.settled(first.Request.URL.Path)), "Import 2 orders")
+}
+
+// TestCorrectWhatFailed: rows that the API rejected are corrected in their place and sent again under their numbers. The
+// others are recognised, and not sent.
+func TestCorrectWhatFailed(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("importer")
+	a := b.upload(http.StatusOK, "march.csv", strings.NewReader("order_no,timeout,sku\nA-1,30,x\nA-2,30,y\n"))
+	at := a.Request.URL.Path
+	b.settled(at)
+	b.send(http.StatusOK, at+"/import", "direct", "on")
+	page := b.settled(at)
+	require.Contains(t, page, at+"/failed")
+	require.Contains(t, text(b.open(http.StatusOK, at+"/failed")), "No row of this import failed")
+	r.pull(1, order.Accepted)
+	r.pull(1, order.Rejected)
+	queuetest.Drained(t, r.worker)
+	page = b.open(http.StatusOK, at+"/failed")
+	require.Contains(t, text(page), "1 row")
+	require.Contains(t, page, `aria-label="Line 3, column 3"`)
+	require.NotContains(t, page, `aria-label="Line 2, column 3"`, "that one was accepted")
+	b.send(http.StatusOK, at+"/correct", "line", "3", "column", "3", "was", "y", "now", "z")
+	require.Contains(t, text(b.settled(at)), "1 cell sent otherwise")
+	b.send(http.StatusOK, at+"/import", "direct", "on")
+	said := text(b.settled(at))
+	require.Contains(t, said, "1 Enqueued", "the correction")
+	r.pull(1, order.Accepted)
+	require.Contains(t, b.do(http.MethodGet, at+"/results", nil).page, "A-2,30,z,sku was y,accepted")
+	require.Contains(t, text(b.open(http.StatusOK, at+"/failed")), "No row of this import failed")
 }

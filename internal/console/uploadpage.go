@@ -48,6 +48,7 @@ func (s *Server) uploadRoutes() []route {
 		on("GET", "/upload/{id}/mapping", "The mapping of a file", mappingFile),
 		on("GET", "/upload/{id}/rejects", "The bad rows of a file", rejectsFile),
 		on("GET", "/upload/{id}/results", "The results of a file", resultsFile),
+		on("GET", "/upload/{id}/failed", "The rows that failed", showFailed),
 		on("GET", "/upload/{id}/events", "The progress of an upload", uploadEvents),
 	}
 }
@@ -505,6 +506,35 @@ func correctRows(v *visit) error {
 		}
 	}
 	return checkAgain(v, u.ID, set)
+}
+
+// mostFailed is how many rows that failed a page has for correction.
+const mostFailed = 50
+
+type failedPage struct {
+	uploads.Look
+	Header []string
+	Rows   []importer.FailedRow
+	More   bool
+}
+
+// showFailed shows the rows of an import whose orders were not created, for correction in their place.
+func showFailed(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	p := failedPage{Look: u}
+	p.Header, p.Rows, p.More, err = v.s.desk.Failed(ctx, u.ID, mostFailed)
+	if err != nil && ctx.Err() != nil && v.Context().Err() == nil {
+		return &problem{status: http.StatusServiceUnavailable, what: "The file is too large to be looked through for a page.", todo: "Save the results, correct what failed in them, and upload that file.", cause: err}
+	}
+	if err != nil {
+		return err
+	}
+	return v.render("failed", u.Name, p)
 }
 
 // importUpload starts or resumes an import.

@@ -30,6 +30,7 @@
 //	wait.go         waits for the outcomes, and counts an import's orders by outcome
 //	list.go         a list of order numbers that somebody else made
 //	results.go      each row with its outcome; the rows that could not be enqueued, the orders that were accepted
+//	failed.go       the rows whose orders were not created, for correction
 //	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook, no cell of which it would run
 //
 // An import reads its file several times and holds only a few chunks of it in memory. It

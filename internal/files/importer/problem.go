@@ -130,11 +130,17 @@ func (e *RowError) Plain() string {
 // quote sets Value and what Row returns.
 func (e *RowError) quote(row *Row, format Format) *RowError {
 	if e.begins = row.Line; e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
-		cell := row.Cells[e.Column-1]
-		e.Value = clip(cell)
-		e.whole = format.hasColumns() && e.Value == cell && utf8.ValidString(cell) && !strings.ContainsAny(cell, "\x00\r\n") && e.Code != CodeCells
+		var whole bool
+		e.Value, whole = shown(row.Cells[e.Column-1])
+		e.whole = whole && format.hasColumns() && e.Code != CodeCells
 	}
 	return e
+}
+
+// shown clips a cell, and says whether it is whole, and text that a field of a form can have.
+func shown(cell string) (clipped string, whole bool) {
+	clipped = clip(cell)
+	return clipped, clipped == cell && utf8.ValidString(cell) && !strings.ContainsAny(cell, "\x00\r\n")
 }
 
 // Unwrap returns the reason.

@@ -42,23 +42,7 @@ func (d *Desk) Count(ctx context.Context, id string, w io.Writer) (importer.Tall
 }
 
 func (d *Desk) writeResults(ctx context.Context, id string, w io.Writer, as importer.Format) (importer.Tally, error) {
-	u, err := d.store.Get(id)
-	if err != nil {
-		return nil, err
-	}
-	if u.Import == nil {
-		return nil, refuse(Unready, "the file was not imported, so it has no results")
-	}
-	imp, err := imports.ReadImport(ctx, d.queue, u.Import.Batch)
-	if err != nil {
-		return nil, err
-	}
-	if imp == nil {
-		return nil, refuse(Gone, "nothing is known about the import %s any more", u.Import.Batch)
-	}
-	f, checked, err := d.inTurn(ctx, new(jobs.Job), &u, func(c *content) (*importer.File, error) {
-		return importer.Reopen(c, imp, d.store.dir)
-	})
+	u, f, checked, err := d.reopen(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +51,38 @@ func (d *Desk) writeResults(ctx context.Context, id string, w io.Writer, as impo
 		return nil, unusable(u.Name, err).of(u.Name)
 	}
 	return f.WriteResults(ctx, d.queue, w, as)
+}
+
+// Failed returns the first rows of an imported upload whose orders certainly were not created, as importer.File.Failed
+// does. It reads the file up to there.
+func (d *Desk) Failed(ctx context.Context, id string, most int) (header []string, rows []importer.FailedRow, more bool, err error) {
+	_, f, _, err := d.reopen(ctx, id)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer f.close()
+	return f.Failed(ctx, d.queue, most)
+}
+
+// reopen opens an upload as it was imported, and checks it. If the error is nil, the caller must close the file.
+func (d *Desk) reopen(ctx context.Context, id string) (u Upload, f *opened, checked importer.Summary, err error) {
+	if u, err = d.store.Get(id); err != nil {
+		return u, nil, checked, err
+	}
+	if u.Import == nil {
+		return u, nil, checked, refuse(Unready, "the file was not imported, so it has no results")
+	}
+	imp, err := imports.ReadImport(ctx, d.queue, u.Import.Batch)
+	if err == nil && imp == nil {
+		err = refuse(Gone, "nothing is known about the import %s any more", u.Import.Batch)
+	}
+	if err != nil {
+		return u, nil, checked, err
+	}
+	f, checked, err = d.inTurn(ctx, new(jobs.Job), &u, func(c *content) (*importer.File, error) {
+		return importer.Reopen(c, imp, d.store.dir)
+	})
+	return u, f, checked, err
 }
 
 // IsBook reports whether an upload that was checked is a workbook.
@@ -123,8 +139,18 @@ func (u *Upload) command() string {
 			fmt.Fprintf(&b, " --%s '%s'", flag.name, strings.ReplaceAll(flag.value, "'", `'\''`))
 		}
 	}
+	if u.Settings.HeaderRow > 0 {
+		fmt.Fprintf(&b, " --header-row %d", u.Settings.HeaderRow)
+	}
+	if u.Settings.SkipRows != "" {
+		b.WriteString(" --skip-rows " + u.Settings.SkipRows)
+	}
 	if u.Settings.AllowPast {
 		b.WriteString(" --allow-past")
 	}
-	return b.String() + " FILE"
+	b.WriteString(" FILE")
+	if n := len(u.Settings.Edits); n > 0 {
+		fmt.Fprintf(&b, "\nCells that were corrected in the console: %d. They are not part of a mapping: correct them in the file.", n)
+	}
+	return b.String()
 }
