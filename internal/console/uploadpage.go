@@ -409,6 +409,8 @@ func yes(code importer.Code, field string) string {
 	switch code {
 	case importer.CodeComma:
 		return "The decimal sign of " + field + " is the comma"
+	case importer.CodeShown:
+		return "Send " + field + " with the zeros that the sheet shows"
 	case importer.CodeThousands:
 		return field + " has thousands separators"
 	default:

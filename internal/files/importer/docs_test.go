@@ -11,8 +11,8 @@ import (
 )
 
 // documentedCodes lists the codes of an import's own checks, in the document's order.
-var documentedCodes = []Code{CodeCells, CodeQuote, CodeEncoding, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible,
-	CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands, CodeUncalculated, CodeTime, CodeSchema, CodeHeader}
+var documentedCodes = []Code{CodeCells, CodeQuote, CodeEncoding, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeShown, CodeError, CodeRounded, CodeDate, CodeInvisible,
+	CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands, CodeEdit, CodeUncalculated, CodeTime, CodeSchema, CodeHeader}
 
 // TestDocs: docs/csv.md names every code, column and outcome that there is, and
 // no code that there is not.

@@ -106,7 +106,11 @@ func (l *layout) questions(cells []string, kinds []xlsx.Kind) *cellError {
 		}
 		if kind := kindOf(kinds, i); kind != xlsx.Text && kind != xlsx.Empty {
 			if code := c.questionOfKind(kind, i == l.orderNo); code != "" && !c.accept.has(code) {
-				return &cellError{column: i + 1, code: code, field: c.field, err: questionOfCell(c.field, cells[i], kind, code)}
+				asked := &cellError{column: i + 1, code: code, field: c.field, err: questionOfCell(c.field, cells[i], kind, code)}
+				if kind.ShowsZeros() && code == CodeExcel {
+					asked.or = CodeShown
+				}
+				return asked
 			}
 			continue
 		}

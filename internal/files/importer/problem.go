@@ -30,6 +30,8 @@ const (
 	CodePadded Code = "padded"
 	// CodeExcel: an order_no that a program turned into a number.
 	CodeExcel Code = "excel_number"
+	// CodeShown answers CodeExcel for a column of a workbook: its numbers are sent with the zeros that the sheet shows.
+	CodeShown Code = "as_shown"
 	// CodeError: a spreadsheet's error value.
 	CodeError Code = "excel_error"
 	// CodeRounded: a long number with zeros after its 15th digit.

@@ -17,7 +17,7 @@ import (
 // Questions lists the codes of cells that a program has probably spoiled, of rows that are
 // probably no orders, and of numbers as people write them. A person can accept such a cell with Mapping.Accept.
 func Questions() []Code {
-	return []Code{CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible, CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands}
+	return []Code{CodeExcel, CodeShown, CodeError, CodeRounded, CodeDate, CodeInvisible, CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands}
 }
 
 // question returns what is suspicious about a cell of text or a number in any

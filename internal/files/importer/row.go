@@ -46,6 +46,9 @@ type encoder struct {
 }
 
 func (e *encoder) row(rec record) Row {
+	if rec.bad == nil && e.t.layout != nil {
+		rec.cells, rec.kinds = e.t.layout.asShown(rec.cells, rec.kinds)
+	}
 	row := Row{Number: rec.number, Line: rec.line, Cells: rec.cells, kinds: rec.kinds, Err: rec.bad}
 	if row.Err != nil {
 		return row

@@ -193,6 +193,8 @@ func (c *column) questionOfKind(kind xlsx.Kind, isOrderNo bool) Code {
 	switch {
 	case kind == xlsx.LongNumber && !c.accept.has(CodeRounded):
 		return CodeRounded
+	case kind == xlsx.Number && c.accept.has(CodeShown):
+		return "" // the sheet shows no more
 	case kind.IsNumber() && (isOrderNo || (kind.IsPadded() || kind == xlsx.Signed) && c.typ == TypeString):
 		return CodeExcel
 	case kind == xlsx.Date && c.typ == TypeString:
@@ -215,12 +217,31 @@ func questionOfCell(field, cell string, kind xlsx.Kind, code Code) error {
 		what += " is stored as a date; it would be sent in this form. To send another one, format the column as text and enter it again"
 	case kind.IsPadded():
 		what += " is stored as a number, and the zeros that the sheet shows in front of it are no part of it; format the column as text and enter the numbers again"
+		if !kind.ShowsZeros() {
+			break
+		}
+		return advise(what, fmt.Sprintf(". To send %s, as the sheet shows it: %s. If it is right as it is: %s", clip(kind.Shown(cell)), acceptFlag(field, CodeShown), acceptFlag(field, code)))
 	case kind == xlsx.Signed:
 		what += " is stored as a number, and the signs with which the sheet shows it are no part of it; format the column as text and enter what the sheet shows"
 	default:
 		what += " is stored as a number, which keeps no leading zeros; format the column as text and enter the numbers again"
 	}
 	return advise(what, ". If it is right as it is: "+acceptFlag(field, code))
+}
+
+// asShown returns the cells and kinds of a row in which the numbers of columns that are sent as shown have their zeros.
+func (l *layout) asShown(cells []string, kinds []xlsx.Kind) ([]string, []xlsx.Kind) {
+	own := false
+	for i := range min(len(l.columns), len(kinds)) {
+		if c := &l.columns[i]; !kinds[i].ShowsZeros() || c.skip || c.typ != TypeString && i != l.orderNo || !c.accept.has(CodeShown) {
+			continue
+		}
+		if !own {
+			cells, kinds, own = slices.Clone(cells), slices.Clone(kinds), true
+		}
+		cells[i], kinds[i] = kinds[i].Shown(cells[i]), xlsx.Text
+	}
+	return cells, kinds
 }
 
 // checkKind returns an error for a cell that its column cannot have.

@@ -121,6 +121,27 @@ func TestNumbersThatTheSheetShowsOtherwise(t *testing.T) {
 	}
 }
 
+// TestNumbersAsTheSheetShowsThem: with the zeros of the format where it has nothing else, if somebody says so.
+func TestNumbersAsTheSheetShowsThem(t *testing.T) {
+	sheet := func(code string, cells ...string) []byte {
+		rows := []string{header}
+		for i, cell := range cells {
+			rows = append(rows, texts(fmt.Sprint("A-", i), "30")+cell)
+		}
+		return xlsxtest.Book{Styles: `<numFmts><numFmt numFmtId="164" formatCode="` + code + `"/></numFmts><cellXfs><xf/><xf numFmtId="164"/></cellXfs>`, Sheets: []string{xlsxtest.Rows(rows...)}}.Bytes()
+	}
+	shown := accepting("item", CodeShown)
+	zeros := sheet("000000", `<c s="1"><v>1235</v></c>`, `<c s="1"><v>1234567</v></c>`, `<c><v>7</v></c>`, texts("x"))
+	require.Contains(t, refusals(t, openBytes(t, zeros)), "To send 001235, as the sheet shows it: --accept item=as_shown. If it is right as it is: --accept item=excel_number")
+	_, got := bodies(t, openBytes(t, zeros, shown))
+	require.Equal(t, []string{`{"order_no":"A-0","timeout":30,"item":"001235"}`, `{"order_no":"A-1","timeout":30,"item":"1234567"}`, `{"order_no":"A-2","timeout":30,"item":"7"}`, `{"order_no":"A-3","timeout":30,"item":"x"}`}, got)
+	for code, stored := range map[string]string{"000-00-0000": "12345678", "00.0": "5.5", "00": "-5", "(000) 000-0000": "5551234567"} {
+		said := refusals(t, openBytes(t, sheet(code, `<c s="1"><v>`+stored+`</v></c>`), shown))
+		require.Contains(t, said, "--accept item=excel_number", code)
+		require.NotContains(t, said, "as_shown", code)
+	}
+}
+
 // TestWorkbookWords: each way in which a workbook can be wrong has its words, which name
 // sheet and cell and say what to do.
 func TestWorkbookWords(t *testing.T) {

@@ -512,7 +512,9 @@ func (r *Rows) appendNumber(style int) (text []byte, is Kind, err error) {
 	switch {
 	case is != Number:
 	case wholeDigits(text[before:]) < f.digits:
-		is = Padded(f.digits)
+		if is = Padded(f.digits); !f.zeros || !isDigits(text[before:]) {
+			is += mostDigits + 1
+		}
 	case f.signs:
 		is = Signed
 	}

@@ -15,6 +15,8 @@ type format struct {
 	// signs says that the format shows a number with signs that are no part of it, as those
 	// of a telephone number are.
 	signs bool
+	// zeros says that the format is nothing but zeros.
+	zeros bool
 }
 
 // maxStyles bounds the styles of a workbook. Spreadsheets have 65,490.
@@ -87,6 +89,7 @@ func readFormat(code string) (f format) {
 	if f.digits < 2 {
 		f.digits = 0
 	}
+	f.zeros = f.digits > 0 && strings.Trim(code, "0") == ""
 	return f
 }
 

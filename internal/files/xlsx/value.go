@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -34,7 +35,7 @@ const (
 	// 012-34-5678: they are in the format.
 	Signed
 
-	padded // + digits: see Padded
+	padded // + digits: see Padded; and mostDigits+1 more if the format adds more than zeros
 )
 
 // mostDigits is how many digits of a padded number are told apart.
@@ -43,6 +44,26 @@ const mostDigits = 20
 // Padded returns the kind of a number that the sheet shows with zeros in front, with so
 // many digits in all. The zeros are in the format, and not in the number.
 func Padded(digits int) Kind { return padded + Kind(min(digits, mostDigits)) }
+
+// digits returns how many digits the sheet shows of a padded number.
+func (k Kind) digits() int {
+	n := int(k - padded)
+	if n > mostDigits {
+		n -= mostDigits + 1
+	}
+	return n
+}
+
+// ShowsZeros reports whether the sheet shows a number with zeros in front, and nothing else.
+func (k Kind) ShowsZeros() bool { return k.IsPadded() && k <= padded+mostDigits }
+
+// Shown returns a number as the sheet shows it, if the zeros are all that it adds, or else as it is stored.
+func (k Kind) Shown(stored string) string {
+	if !k.ShowsZeros() {
+		return stored
+	}
+	return strings.Repeat("0", max(k.digits()-len(stored), 0)) + stored
+}
 
 // IsPadded reports whether the kind is of Padded.
 func (k Kind) IsPadded() bool { return k >= padded }

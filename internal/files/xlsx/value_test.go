@@ -119,7 +119,7 @@ func TestFormats(t *testing.T) {
 		"dd.mm.yyyy": {date: true}, "m/d/yy": {date: true}, "[h]:mm": {date: true}, "[$-407]d. mmmm yyyy": {date: true}, "[Red]yyyy": {date: true}, "hh:mm:ss": {date: true},
 		"[Magenta]0.00": {}, "[magenta]#,##0": {}, "[>=100][Magenta]0;[Red]0": {}, "[hm]0": {}, `"[h]"0`: {signs: true}, "[Magenta]0000": {digits: 4},
 		"[hh]:mm": {date: true}, "[M]": {date: true}, "[SSS].00": {date: true}, "[Magenta]dd.mm.": {date: true},
-		"00000000": {digits: 8}, `"ORD-"0000`: {digits: 4, signs: true},
+		"00000000": {digits: 8, zeros: true}, `"ORD-"0000`: {digits: 4, signs: true},
 		"000-00-0000": {digits: 9, signs: true}, "00000-0000": {digits: 9, signs: true}, "(000) 000-0000": {digits: 10, signs: true}, "00000 00000": {digits: 10}, "000,000": {digits: 6},
 		"0##########": {digits: 11}, "0#": {digits: 2}, "#0": {}, "??0": {}, "00000_ ": {digits: 5}, "00/00": {digits: 4, signs: true}, `00\-00`: {digits: 4, signs: true}, "00.00": {digits: 2},
 		"[<=9999999]000-0000;(000) 000-0000": {digits: 10, signs: true}, "+0;-0": {signs: true}, `\A0`: {signs: true}, `0"/2026"`: {signs: true}, `"A-"General`: {signs: true}, `General"x"`: {signs: true},

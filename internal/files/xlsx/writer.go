@@ -170,7 +170,7 @@ func (w *Writer) cell(cell string, kind Kind, style int) {
 	}
 	switch {
 	case kind.IsPadded():
-		value(`" s="`+strconv.Itoa(stylePadded+int(kind-padded))+`">`, cell)
+		value(`" s="`+strconv.Itoa(stylePadded+kind.digits())+`">`, cell)
 		return
 	case kind == Signed:
 		value(`" s="`+strconv.Itoa(styleSigned)+`">`, cell)
