@@ -26,7 +26,7 @@
 //	letterlist.go  the index of dead letters (package deadletter), and a page of them
 //
 // What several pages share: overview.go says whether the fleet sends, and if not, why; alike.go finds
-// order numbers that look like another one; questions.go, the cells that a check asks about;
+// order numbers that look like another one; lastorders.go lists the last orders; questions.go, the cells that a check asks about;
 // receive.go takes a file, exportacts.go hands one out.
 //
 // The pages: overview.go, searchpage.go, orderpage.go, letterpage.go (letteracts.go,

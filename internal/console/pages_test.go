@@ -1,14 +1,17 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
@@ -75,4 +78,35 @@ func TestOrderNumbersOfAnything(t *testing.T) {
 	a := b.do(http.MethodGet, "/order?no="+strings.Repeat("x", 2000), nil)
 	require.Equal(t, http.StatusBadRequest, a.StatusCode)
 	require.Contains(t, text(a.page), "An order number has at most 255 bytes, and this has 2,000.")
+}
+
+// TestLastOrders: the page of orders lists the last ones, newest first, by outcome, import and answer, page by page.
+func TestLastOrders(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("viewer")
+	require.Contains(t, text(b.open(http.StatusOK, "/order")), "No order matches.")
+	r.settles("A-1", answered(order.Accepted, 200, "", `{"id":1}`))
+	r.settles("B-1", answered(order.Rejected, 422, "<b>no such article</b>", `{}`))
+	r.settles("A-2", answered(order.Accepted, 200, "", `{"id":2}`))
+	shown := func(address string, want ...string) {
+		t.Helper()
+		page := b.open(http.StatusOK, address)
+		var found []string
+		for _, m := range regexp.MustCompile(`<th scope="row"><a href="/order\?no=([^"]+)">`).FindAllStringSubmatch(page, -1) {
+			found = append(found, m[1])
+		}
+		require.Equal(t, want, found, address)
+		require.NotContains(t, page, "<b>no such")
+	}
+	shown("/order", "A-2", "B-1", "A-1")
+	shown("/order?outcome=accepted", "A-2", "A-1")
+	shown("/order?answer=SUCH+article", "B-1")
+	shown("/order?batch=march&outcome=rejected", "B-1")
+	shown("/order?batch=april")
+	last, err := queue.LastResult(t.Context(), r.worker)
+	require.NoError(t, err)
+	shown(fmt.Sprintf("/order?before=%d", last), "B-1", "A-1")
+	require.Contains(t, b.open(http.StatusOK, fmt.Sprintf("/order?outcome=accepted&before=%d", last)), `href="/order?outcome=accepted">Newest`)
+	b.open(http.StatusBadRequest, "/order?outcome=lost")
+	b.open(http.StatusBadRequest, "/order?before=x")
 }

@@ -36,6 +36,8 @@ type searchPage struct {
 	MoreOrders, MoreImports bool
 	// Unread says what could not be looked at.
 	Unread string
+	// Last are the last orders, where nothing is searched for.
+	Last *lastOrders
 }
 
 // Reach says how far a search looks.
@@ -181,5 +183,9 @@ func showFound(v *visit) error {
 	if text := strings.TrimSpace(v.query("q")); text != "" {
 		return searchFor(v, text)
 	}
-	return v.render("search", "Find", searchPage{})
+	last, err := findLast(v)
+	if err != nil {
+		return err
+	}
+	return v.render("search", "Orders", searchPage{Last: last})
 }

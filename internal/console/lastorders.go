@@ -1,0 +1,118 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+const (
+	// lastShown is how many orders a page lists, and lastLooked how many sequences of the results it looks at for them.
+	lastShown, lastLooked = 100, 20_000
+	// lastSpan is how many it reads at once.
+	lastSpan = 1_000
+)
+
+// lastOrders lists orders by their last records, the newest first.
+type lastOrders struct {
+	// Outcome, Batch and Answer are what the list is limited to; empty = nothing. Answer is a part of the answer.
+	Outcome, Batch, Answer string
+	Outcomes               []string
+	Orders                 []*order.Record
+	// Older is the address of the next page; empty = there is none. Cut says that the page ends because many orders that
+	// do not match lie in between.
+	Older string
+	Cut   bool
+	// Later says that the page is not the first one, and First is the address of that.
+	Later bool
+	First string
+}
+
+// findLast reads the list that the request asks for.
+func findLast(v *visit) (*lastOrders, error) {
+	l := &lastOrders{Outcome: v.query("outcome"), Batch: strings.TrimSpace(v.query("batch")), Answer: strings.TrimSpace(v.query("answer"))}
+	for _, o := range order.Outcomes() {
+		l.Outcomes = append(l.Outcomes, o.String())
+	}
+	l.Outcomes = append(l.Outcomes, order.Retrying)
+	if l.Outcome != "" && !slices.Contains(l.Outcomes, l.Outcome) {
+		return nil, badRequest("There is no outcome "+shorten(l.Outcome, 40)+".", "Choose one of the list.")
+	}
+	ctx, cancel := v.brief()
+	defer cancel()
+	results := v.queue().Results()
+	state, err := results.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := state.LastSeq
+	if text := v.query("before"); text != "" {
+		before, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || before == 0 {
+			return nil, badRequest("This list has no such page.", "Begin at its first page.")
+		}
+		if last = min(last, before-1); last < state.LastSeq {
+			l.Later, l.First = true, l.address(0)
+		}
+	}
+	end := max(state.FirstSeq, 1)
+	for looked := uint64(0); last >= end; last -= min(last, lastSpan) {
+		first := max(end, last-min(last, lastSpan)+1)
+		var found []*order.Record
+		var at []uint64
+		err := results.Walk(ctx, first, last, func(page []*settle.Message) error {
+			for _, m := range page {
+				if entry, err := queue.DecodeRecord(m); err == nil && l.matches(entry.Record) { // the audit names what cannot be read
+					found, at = append(found, entry.Record), append(at, m.Seq)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := len(found) - 1; i >= 0; i-- {
+			if len(l.Orders) == lastShown {
+				l.Older = l.address(at[i] + 1)
+				return l, nil
+			}
+			l.Orders = append(l.Orders, found[i])
+		}
+		if looked += lastSpan; looked >= lastLooked && first > end {
+			l.Cut, l.Older = len(l.Orders) < lastShown, l.address(first)
+			break
+		}
+	}
+	return l, nil
+}
+
+func (l *lastOrders) matches(r *order.Record) bool {
+	return (l.Outcome == "" || r.Word == l.Outcome) && (l.Batch == "" || r.Batch == l.Batch) &&
+		(l.Answer == "" || containsFold(r.Response, l.Answer) || containsFold(r.Reason, l.Answer) || containsFold(r.Error, l.Answer))
+}
+
+func containsFold(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}
+
+// address returns the address of the page with the records before a sequence; 0 = the first page.
+func (l *lastOrders) address(before uint64) string {
+	q := make(url.Values)
+	for name, value := range map[string]string{"outcome": l.Outcome, "batch": l.Batch, "answer": l.Answer} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if before > 0 {
+		q.Set("before", strconv.FormatUint(before, 10))
+	}
+	if len(q) == 0 {
+		return "/order"
+	}
+	return "/order?" + q.Encode()
+}
