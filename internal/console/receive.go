@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orderpost/internal/files/importer"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/platform/jobs"
 )
 
@@ -67,7 +68,10 @@ func checkItself(v *visit, id string) {
 	if err != nil {
 		return
 	}
-	set := importer.Reading{HeaderRow: header, Mapping: h.Propose()}
+	set := importer.Reading{HeaderRow: header}
+	if set.Mapping, _ = remembered(v, h); set.Mapping.IsZero() || v.s.desk.Fits(id, set) != nil {
+		set.Mapping = h.Propose()
+	}
 	if v.s.desk.Fits(id, set) != nil {
 		return
 	}
@@ -78,6 +82,17 @@ func checkItself(v *visit, id string) {
 	wait, enough := context.WithTimeout(v.Context(), previewWait)
 	defer enough()
 	_ = v.s.desk.Wait(wait, id) // the page shows either the result or the progress
+}
+
+// remembered returns the mapping of the last import of a file with the same columns, and that import; nil = none is known.
+func remembered(v *visit, h *importer.Head) (importer.Mapping, *imports.Import) {
+	ctx, cancel := v.brief()
+	defer cancel()
+	all, err := imports.Imports(ctx, v.queue())
+	if err != nil { // then the names alone tell
+		return importer.Mapping{}, nil
+	}
+	return h.Remembered(all)
 }
 
 // filePart returns the first file of a form.

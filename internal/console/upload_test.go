@@ -614,3 +614,44 @@ func TestCorrectWhatFailed(t *testing.T) {
 	require.Contains(t, b.do(http.MethodGet, at+"/results", nil).page, "A-2,30,z,sku was y,accepted")
 	require.Contains(t, text(b.open(http.StatusOK, at+"/failed")), "No row of this import failed")
 }
+
+// TestAMappingIsRemembered: the second file with the same columns is read as the first one was, also its own results; but
+// whether spoiled cells are right is asked anew.
+func TestAMappingIsRemembered(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("importer")
+	first := b.upload(http.StatusOK, "may.csv", strings.NewReader("Ref;timeout;price;note\nA-1;30;1,50;x\n31.12.2026;30;2,50;y\n")).Request.URL.Path
+	form := columnsForm(t, b.open(http.StatusOK, first))
+	types := 0
+	for i := 0; i < len(form); i += 2 {
+		switch {
+		case form[i] == "field" && form[i+1] == "Ref":
+			form[i+1] = "order_no"
+		case form[i] == "type":
+			if types++; types == 3 {
+				form[i+1] = "number"
+			}
+		}
+	}
+	b.send(http.StatusOK, first+"/check", form...)
+	b.settled(first)
+	for _, answer := range [][]string{{"order_no", "excel_date"}, {"price", "decimal_comma"}} {
+		b.send(http.StatusOK, first+"/accept", "field", answer[0], "code", answer[1])
+		b.settled(first)
+	}
+	require.Contains(t, text(b.settled(first)), "Import 2 orders")
+	b.send(http.StatusOK, first+"/import", "direct", "on")
+	require.Contains(t, text(b.settled(first)), "2 Enqueued.")
+	results := b.do(http.MethodGet, first+"/results", nil).page
+
+	second := b.upload(http.StatusOK, "june.csv", strings.NewReader("Ref;timeout;price;note\nA-3;30;3,50;x\n31.01.2027;30;2,50;y\n")).Request.URL.Path
+	page := b.settled(second)
+	require.Contains(t, text(page), "The columns are read as in may.csv, which had the same ones.")
+	require.Contains(t, text(page), "{&#34;order_no&#34;:&#34;A-3&#34;,&#34;timeout&#34;:30,&#34;price&#34;:3.5,&#34;note&#34;:&#34;x&#34;}")
+	require.Contains(t, text(page), "1 bad row", "a date")
+
+	again := b.upload(http.StatusOK, "may.results.csv", strings.NewReader(results)).Request.URL.Path
+	require.Contains(t, text(b.settled(again)), "The columns are read as in may.csv, which had the same ones.")
+	other := b.upload(http.StatusOK, "other.csv", strings.NewReader("order_no;timeout;price\nA-4;30;3,50\n")).Request.URL.Path
+	require.NotContains(t, text(b.settled(other)), "The columns are read as in")
+}

@@ -179,9 +179,11 @@ type uploadedPage struct {
 	Sheets []string
 	Head   *importer.Head
 	// Top are the first rows, and Header the line of the one that names the columns.
-	Top       []importer.TopRow
-	Header    int
-	Proposed  bool
+	Top      []importer.TopRow
+	Header   int
+	Proposed bool
+	// Like is the import whose columns were the same, if its mapping is proposed.
+	Like      *likeImport
 	Columns   []columnField
 	Mapping   importer.Mapping
 	Constants string
@@ -194,6 +196,9 @@ type uploadedPage struct {
 	// Approval is where people approve what was imported; empty = nothing waits for that.
 	Approval string
 }
+
+// likeImport is an earlier import, whose mapping a page proposes.
+type likeImport struct{ Name, Link string }
 
 // columnField is a column with what the form shows of it.
 type columnField struct {
@@ -257,7 +262,7 @@ func showUpload(v *visit) error {
 			p.Approval, p.Word, p.Tone = approval.Address(i.Batch), "needs approval", "warn"
 		}
 	}
-	p.arrange(v.s.desk, v.FormValue("sheet"))
+	p.arrange(v, v.FormValue("sheet"))
 	if p.HeadError != "" && p.Checked == nil && p.Import == nil { // it has no columns to look at
 		p.Word, p.Tone, p.Says = "not readable", "bad", "Choose how it is read, or correct it and upload it again."
 		if p.Sheets != nil {
@@ -271,7 +276,8 @@ func showUpload(v *visit) error {
 // said anything yet.
 //
 // sheet is the sheet of a workbook that the person wants to see; "" = that of the settings.
-func (p *uploadedPage) arrange(d *uploads.Desk, sheet string) {
+func (p *uploadedPage) arrange(v *visit, sheet string) {
+	d := v.s.desk
 	if top, _, err := d.Top(p.ID, sheet, topRows); err == nil && len(top) > 0 { // else HeadAt says what is wrong
 		p.Top, p.Header = top, cmp.Or(p.Settings.HeaderRow, top[0].Line)
 	}
@@ -290,10 +296,16 @@ func (p *uploadedPage) arrange(d *uploads.Desk, sheet string) {
 		p.Sheets = h.Sheets
 	}
 	proposed := h.Propose()
+	if m, imp := remembered(v, h); imp != nil && !reflect.DeepEqual(m, proposed) {
+		name, _ := importName(imp)
+		proposed, p.Like = m, &likeImport{name, importAddress(imp.Batch)}
+	}
 	if p.Checked == nil && p.Settings.Mapping.IsZero() {
 		p.Mapping = proposed
 	}
-	p.Proposed = !proposed.IsZero() && reflect.DeepEqual(p.Mapping, proposed)
+	if p.Proposed = !proposed.IsZero() && reflect.DeepEqual(p.Mapping, proposed); !p.Proposed {
+		p.Like = nil
+	}
 	for _, c := range h.Columns {
 		as, kind := c.Arranged(p.Mapping)
 		p.Columns = append(p.Columns, columnField{c, kind, as})

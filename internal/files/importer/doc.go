@@ -10,6 +10,7 @@
 //	table.go        rows, of CSV, NDJSON or a workbook
 //	workbook.go     rows of a workbook's sheet, and what its cells are
 //	head.go         the beginning, and a proposal for the mapping
+//	remembered.go   the mapping of an earlier file with the same columns
 //	top.go          the first rows, and which of them seems to name the columns
 //	edit.go         cells that a person corrected, and rows that they leave out
 //	mapping.go      what the user says about columns, in a file, as flags or parameters

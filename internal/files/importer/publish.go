@@ -169,7 +169,7 @@ func (p *publisher) begin(ctx context.Context) error {
 	}
 	if p.imp == nil {
 		fresh := &imports.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
-			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Sheet: p.f.head.sheet, HeaderRow: p.f.o.HeaderRow, SkipRows: p.f.o.SkipRows, Edits: p.f.o.editsText(), Rows: p.out.Rows, Storing: p.approvals.Imports(), StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
+			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Columns: columnsOf(p.f.head.header), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Sheet: p.f.head.sheet, HeaderRow: p.f.o.HeaderRow, SkipRows: p.f.o.SkipRows, Edits: p.f.o.editsText(), Rows: p.out.Rows, Storing: p.approvals.Imports(), StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
 		for p.imp == nil {
 			err := imports.SaveImport(ctx, p.q, fresh)
 			if !errors.Is(err, imports.ErrImportChanged) {

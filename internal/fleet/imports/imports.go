@@ -28,6 +28,8 @@ type Import struct {
 	Content     string          `json:"content"`
 	Fingerprint string          `json:"fingerprint"`
 	Mapping     json.RawMessage `json:"mapping,omitempty"`
+	// Columns is a hash of the names of the file's columns.
+	Columns string `json:"columns,omitempty"`
 	// Format, Encoding and Delimiter are how the file was read.
 	Format    string `json:"format,omitempty"`
 	Encoding  string `json:"encoding,omitempty"`

@@ -1,0 +1,54 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"orderpost/internal/fleet/imports"
+)
+
+// columnsOf returns a hash of the names of a header, without the columns that a results or rejects file has added; "" =
+// nothing names columns.
+func columnsOf(header []string) string {
+	own := ownColumns(header)
+	sum := sha256.New()
+	n := 0
+	for _, name := range header {
+		if !slices.Contains(own, name) {
+			_, _ = sum.Write([]byte(strings.TrimSpace(name) + "\x00"))
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// Remembered returns the mapping of the newest of these imports whose file had the columns of h; nil = none had. Of the answers to questions it has those about how numbers are written: whether spoiled cells are right is
+// asked of each file anew.
+func (h *Head) Remembered(all []*imports.Import) (Mapping, *imports.Import) {
+	columns := columnsOf(h.t.header)
+	var newest *imports.Import
+	for _, imp := range all {
+		if columns != "" && imp.Columns == columns && (newest == nil || imp.StartedAt.After(newest.StartedAt)) {
+			newest = imp
+		}
+	}
+	var m Mapping
+	if newest == nil || len(newest.Mapping) == 0 || json.Unmarshal(newest.Mapping, &m) != nil {
+		return Mapping{}, nil
+	}
+	for field, codes := range m.Accept {
+		if m.Accept[field] = slices.DeleteFunc(codes, func(c Code) bool { return c != CodeComma && c != CodeThousands && c != CodeShown }); len(m.Accept[field]) == 0 {
+			delete(m.Accept, field)
+		}
+	}
+	if len(m.Accept) == 0 {
+		m.Accept = nil
+	}
+	return m, newest
+}
