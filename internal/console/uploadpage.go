@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,14 +295,14 @@ func (p *uploadedPage) arrange(v *visit, sheet string) {
 		p.Sheets = h.Sheets
 	}
 	proposed := h.Propose()
-	if m, imp := remembered(v, h); imp != nil && !reflect.DeepEqual(m, proposed) {
+	if m, imp := remembered(v, h); imp != nil && !m.Same(proposed) {
 		name, _ := importName(imp)
 		proposed, p.Like = m, &likeImport{name, importAddress(imp.Batch)}
 	}
 	if p.Checked == nil && p.Settings.Mapping.IsZero() {
 		p.Mapping = proposed
 	}
-	if p.Proposed = !proposed.IsZero() && reflect.DeepEqual(p.Mapping, proposed); !p.Proposed {
+	if p.Proposed = !proposed.IsZero() && p.Mapping.Same(proposed); !p.Proposed {
 		p.Like = nil
 	}
 	for _, c := range h.Columns {

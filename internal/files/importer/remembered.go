@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -52,3 +53,6 @@ func (h *Head) Remembered(all []*imports.Import) (Mapping, *imports.Import) {
 	}
 	return m, newest
 }
+
+// Same reports whether two mappings say the same.
+func (m Mapping) Same(o Mapping) bool { return bytes.Equal(m.canonical(), o.canonical()) }
