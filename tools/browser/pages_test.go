@@ -54,6 +54,7 @@ var looks = []look{
 	{"GET /upload/{id}", "/upload/CHECKED", "bad rows"},
 	{"GET /upload/{id}", "/upload/IMPORTED", "The import"},
 	{"GET /upload/{id}/remove", "/upload/CHECKED/remove", "Orders that were imported from it stay."},
+	{"GET /upload/{id}/failed", "/upload/IMPORTED/failed", "No row of this import failed"},
 	{"GET /imports", "/imports", "march"},
 	{"GET /import", "/import?batch=march", "Its orders, now"},
 	{"GET /import", "/import?batch=IMPORT", "What became of the rows"},
