@@ -69,10 +69,10 @@ func checkItself(v *visit, id string) {
 		return
 	}
 	set := importer.Reading{HeaderRow: header}
-	if set.Mapping, _ = remembered(v, h); set.Mapping.IsZero() || v.s.desk.Fits(id, set) != nil {
+	if set.Mapping, _ = remembered(v, h); set.Mapping.IsZero() || h.Try(set.Mapping) != nil {
 		set.Mapping = h.Propose()
 	}
-	if v.s.desk.Fits(id, set) != nil {
+	if h.Try(set.Mapping) != nil {
 		return
 	}
 	arranged, err := v.s.desk.Arrange(id, uploader(v), "", set)

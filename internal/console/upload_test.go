@@ -562,7 +562,7 @@ func TestAMessyUpload(t *testing.T) {
 	b.send(http.StatusOK, at+"/correct", "line", "5", "column", "2", "was", "soon", "now", "60", "line", "6", "column", "1", "was", " A-3", "now", "A-3", "leave", "7")
 	page = b.settled(at)
 	require.Contains(t, text(page), "1 row, as you said: 7")
-	require.Contains(t, text(page), "2 cells sent otherwise than the file has it")
+	require.Contains(t, text(page), "2 cells sent otherwise than in the file")
 	require.Contains(t, text(page), "Import 3 orders")
 	b.send(http.StatusOK, at+"/correct", "line", "6", "column", "1", "was", "A-3", "now", " A-3")
 	require.Contains(t, text(b.settled(at)), "1 bad row", "as in the file again")

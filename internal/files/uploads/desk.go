@@ -231,10 +231,7 @@ func (d *Desk) Remove(id, saw string) error {
 	return d.store.Remove(id)
 }
 
-// Head reads the beginning of an upload.
-func (d *Desk) Head(id string, rows int) (*importer.Head, error) { return d.HeadAt(id, "", 0, rows) }
-
-// HeadAt is Head of a sheet of a workbook, with the names in a row; "" and 0 = those of the settings.
+// HeadAt reads the beginning of an upload, of a sheet of a workbook, with the names in a row; "" and 0 = those of the settings.
 func (d *Desk) HeadAt(id, sheet string, header, rows int) (*importer.Head, error) {
 	u, err := d.store.Get(id)
 	if err != nil {

@@ -113,7 +113,7 @@ func TestHopelessFiles(t *testing.T) {
 func TestHead(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), nil)
 	u := keep(t, d.store, "a.zip", zipped(t, "bestellungen.csv", "Auftragsnummer;Menge\nA-1;1\n"))
-	h, err := d.Head(u.ID, 5)
+	h, err := d.HeadAt(u.ID, "", 0, 5)
 	require.NoError(t, err)
 	m := h.Propose()
 	require.Equal(t, "order_no", m.Rename["Auftragsnummer"])
@@ -124,7 +124,7 @@ func TestHead(t *testing.T) {
 	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.Equal(t, m, u.Settings.Mapping, "nothing is changed")
-	_, err = d.Head("../../../etc", 1)
+	_, err = d.HeadAt("../../../etc", "", 0, 1)
 	require.Equal(t, Gone, KindOf(err))
 	require.Equal(t, Gone, KindOf(d.Check("0123456789abcdef", anna, "")))
 }

@@ -26,7 +26,7 @@ func TestWorkbook(t *testing.T) {
 	_, size := onDisk(t, d.store)
 	require.Equal(t, before+size, d.store.Used())
 
-	_, err := d.Head(u.ID, 1)
+	_, err := d.HeadAt(u.ID, "", 0, 1)
 	require.ErrorContains(t, err, `2 sheets, and an import reads one: "May", "June"`)
 	h, err := d.HeadAt(u.ID, "May", 0, 1)
 	require.NoError(t, err)
