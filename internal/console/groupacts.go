@@ -27,6 +27,8 @@ const (
 	// previewWait is how long a request waits for a preview before it shows its
 	// progress.
 	previewWait = time.Second
+	// lookupFor is how long the workers ask about an order that a person has looked up.
+	lookupFor = time.Hour
 	// maxChosen bounds the letters that are chosen one by one.
 	maxChosen = 500
 )
@@ -56,6 +58,7 @@ type plan struct {
 // groupActs are the acts on groups, by what they are called.
 var groupActs = map[journal.Kind]struct{ title, button, done string }{
 	journal.Replay:  {"Replay dead letters", "Replay", "put back into the queue"},
+	journal.Lookup:  {"Look up orders in doubt", "Look up", "put into the queue, to be looked up"},
 	journal.Resolve: {"Resolve orders in doubt", "Resolve", "settled"},
 	journal.Drop:    {"Drop dead letters", "Drop", "forgotten"},
 }
@@ -169,6 +172,8 @@ func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) deadletter.D
 		return deadletter.Drop(s.queue, who)
 	case journal.Resolve:
 		return deadletter.Resolve(s.queue, as, who)
+	case journal.Lookup:
+		return deadletter.Lookup(s.queue, s.now().Add(lookupFor), who)
 	default:
 		o := settle.ReplayOptions{ResubmitUnknown: p.unknown, Person: who}
 		if p.late {
@@ -314,7 +319,7 @@ func confirmGroup(v *visit) error {
 	if n == 0 {
 		return badRequest("There is nothing to do: none of these dead letters would be "+groupActs[p.act].done+".", "Look at the preview.")
 	}
-	c := &confirmation{Seen: previewMark(job, tally.Counts()), Changed: "This is not the preview that you have seen.", Title: groupActs[p.act].title, Button: groupActs[p.act].button, Back: "/jobs/" + job.ID, Inputs: []input{noteInput(p.act != journal.Replay || p.unknown)},
+	c := &confirmation{Seen: previewMark(job, tally.Counts()), Changed: "This is not the preview that you have seen.", Title: groupActs[p.act].title, Button: groupActs[p.act].button, Back: "/jobs/" + job.ID, Inputs: []input{noteInput(p.act != journal.Replay && p.act != journal.Lookup || p.unknown)},
 		Facts: append(p.facts(), fact{"Counted", counted(tally.Counts()) + ", at " + stamp(job.Ended())})}
 	c.Says = []string{sentence(plural(n, "dead letter is ", "dead letters are ") + groupActs[p.act].done), "Each is judged again when its turn comes. The job can be stopped, and repeated."}
 	if stay := tally.Stayed(deed); stay > 0 {
@@ -327,6 +332,8 @@ func confirmGroup(v *visit) error {
 	case p.act == journal.Resolve:
 		c.Inputs = append([]input{{Name: "as", Label: "What did you find out?", Options: []fact{{"", "choose"}, {"accepted", "these orders exist at the API"}, {"rejected", "these orders do not exist at the API"}}, Must: true}}, c.Inputs...)
 		c.Warning = "The same word counts for all of them."
+	case p.act == journal.Lookup:
+		c.Says = append(c.Says, "The workers ask the API about each, as their rules say, for an hour at most. Nothing is posted. Until then nobody can act on these orders.")
 	case p.unknown:
 		c.Danger, c.Count, c.CountOf = true, n, "orders"
 		c.Warning = "Some of these orders may exist at the API. They are created twice if the API does not recognise their order numbers. Your permission is recorded with your name."

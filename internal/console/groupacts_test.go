@@ -244,3 +244,26 @@ func TestJobIsStopped(t *testing.T) {
 	operator.send(http.StatusOK, "/jobs/"+job.ID+"/stop")
 	require.Contains(t, operator.ended("/jobs/"+job.ID), "It was stopped by operator. What is counted below was done; the other letters are as they were.")
 }
+
+// TestLookUpAGroup: workers are to ask the API about the orders in doubt, from the list and from the page of one letter.
+func TestLookUpAGroup(t *testing.T) {
+	r := newRig(t)
+	r.refuses("R-1")
+	r.doubts("D-1")
+	r.doubts("D-2")
+	b := r.loggedIn()
+	page := b.open(http.StatusOK, "/letters/"+r.seq("D-1"))
+	require.Contains(t, page, `name="act" value="lookup"`)
+	require.NotContains(t, b.open(http.StatusOK, "/letters/"+r.seq("R-1")), "Look up")
+
+	preview := b.preview("act", "lookup", "which", "all")
+	page = b.ended(preview)
+	require.Contains(t, page, "2 dead letters would be put into the queue, to be looked up. Nothing was done yet.")
+	require.Contains(t, page, "is not in doubt")
+	require.Contains(t, text(b.open(http.StatusOK, preview+"/confirm")), "Nothing is posted.")
+	page = b.ended(b.run(preview, "note", ""))
+	require.Contains(t, page, "2 dead letters were put into the queue, to be looked up")
+	act := r.lastAct()
+	require.Equal(t, []any{journal.Lookup, map[string]int{"asked": 2, "certain": 1}}, []any{act.Kind, act.Result.Counts})
+	require.Equal(t, 2, strings.Count(b.open(http.StatusOK, "/letters"), "under way"))
+}

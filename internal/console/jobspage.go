@@ -198,6 +198,7 @@ func fateWords(f deadletter.Fate, preview bool) string {
 		"late":               {"stay: the deadline has passed", "would stay: the deadline has passed"},
 		"foreign":            {"stay: the subject is not the order's; export, correct and enqueue", "would stay: the subject is not the order's"},
 		deadletter.Dropped:   {"forgotten", "would be forgotten"},
+		deadletter.Asked:     {"in the queue, to be looked up", "would be looked up"},
 		deadletter.Resolved:  {"settled by your word", "would be settled by your word"},
 		deadletter.Certain:   {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
 		deadletter.Unsettled: {"stay: an error, see below", "could not be judged, see below"},
@@ -240,7 +241,7 @@ func (p *plan) noteOrder(l *settle.Letter) {
 
 // followReplay fills in what became of the orders of a replay since.
 func (p *jobPage) followReplay(v *visit, plan *plan) error {
-	if p.Preview || plan.act != journal.Replay {
+	if p.Preview || plan.act != journal.Replay && plan.act != journal.Lookup {
 		return nil
 	}
 	plan.mu.Lock()

@@ -205,7 +205,7 @@ func TestALettersPage(t *testing.T) {
 	require.Contains(t, text(page), "Bodies of orders are hidden from viewers.")
 	require.NotContains(t, page, "Replay…")
 	page = text(r.as("operator").open(http.StatusOK, r.letterPath("D-1")))
-	require.Contains(t, page, "Replay… Resolve… Drop…")
+	require.Contains(t, page, "Replay… Look up… Resolve… Drop…")
 	require.Contains(t, page, "an attempt may have created the order, and nothing has settled that")
 	for _, path := range []string{"/letters/999", "/letters/0", "/letters/x"} {
 		r.as("viewer").open(http.StatusNotFound, path)

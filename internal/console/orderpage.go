@@ -29,6 +29,8 @@ type orderPage struct {
 	Facts  []fact
 	Events []event
 	Steps  []status.Step
+	// ActOn is the dead letter that the buttons of the steps are about; 0 = there is none, or the person may not act.
+	ActOn uint64
 	// Bodies are the orders of the dead letters. They are empty for viewers.
 	Bodies []letterBody
 	// Import is the order's batch, if the console knows an import of that name.
@@ -100,6 +102,9 @@ func showOrder(v *visit) error {
 			body.Text = readable(l.Body)
 		}
 		p.Bodies = append(p.Bodies, body)
+		if v.may(Operator) {
+			p.ActOn = l.Seq
+		}
 	}
 	items, err := deadletter.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
 	p.NoJournal = err != nil

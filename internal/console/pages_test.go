@@ -52,7 +52,11 @@ func TestOrderPage(t *testing.T) {
 	for _, words := range []string{"rejected", "The API refused this order for good.", "Enqueued", "Dead letter filed", "march.csv:7", "deadletter replay --order-no B-1", "secret_field"} {
 		require.Contains(t, text(page), words)
 	}
+	letter := r.seq("B-1")
+	require.Contains(t, page, `href="/letters/`+letter+`/replay"`, "what the advice names has a button")
+	require.Contains(t, page, `action="/letters/export"`)
 	page = r.as("viewer").open(http.StatusOK, "/order?no=B-1")
+	require.NotContains(t, page, "/replay\"")
 	require.NotContains(t, page, "secret_field")
 	require.Contains(t, text(page), "Bodies of orders are hidden from viewers.")
 	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "Nothing is known about this order number.")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,17 +39,17 @@ func receiveUpload(v *visit) error {
 	if err := store.Announced(v.ContentLength - formSlack); err != nil {
 		return err
 	}
-	part, err := filePart(form)
+	name, content, err := sent(form)
 	_, odd := errors.AsType[textproto.ProtocolError](err)
 	switch {
-	case errors.Is(err, io.EOF) || err == nil && part.FileName() == "":
-		return badRequest("No file was chosen.", "Choose one on the page Imports.")
+	case errors.Is(err, io.EOF):
+		return badRequest("No file was chosen, and no cells were pasted.", "Choose one on the page Imports.")
 	case errors.Is(err, multipart.ErrMessageTooLarge), odd:
 		return &problem{status: http.StatusBadRequest, what: "The name of the file cannot be read, and nothing was kept.", todo: "Give the file a short name of letters and digits, and upload it again.", cause: err}
 	case err != nil:
 		return &problem{status: http.StatusBadRequest, what: "The upload broke off, and nothing was kept.", todo: "Upload the file again.", cause: err}
 	}
-	u, err := store.Keep(v.Context(), part.FileName(), uploader(v), part)
+	u, err := store.Keep(v.Context(), name, uploader(v), content)
 	if err != nil {
 		return err
 	}
@@ -95,12 +96,20 @@ func remembered(v *visit, h *importer.Head) (importer.Mapping, *imports.Import) 
 	return h.Remembered(all)
 }
 
-// filePart returns the first file of a form.
-func filePart(form *multipart.Reader) (*multipart.Part, error) {
+// pasted is the name of a file of cells that were pasted.
+const pasted = "pasted.csv"
+
+// sent returns the first file of a form, or else the cells that were pasted into it. Error: io.EOF if it has neither.
+func sent(form *multipart.Reader) (name string, content io.Reader, err error) {
 	for {
 		part, err := form.NextPart()
-		if err != nil || part.FormName() == "file" {
-			return part, err
+		if err != nil {
+			return "", nil, err
+		}
+		name = map[string]string{"file": part.FileName(), "cells": pasted}[part.FormName()]
+		first := bufio.NewReader(part)
+		if _, err := first.Peek(1); name != "" && !(name == pasted && errors.Is(err, io.EOF)) { // an empty file has an error of its own
+			return name, first, nil
 		}
 	}
 }

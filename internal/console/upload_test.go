@@ -27,13 +27,33 @@ import (
 // upload sends a file by the form, and returns the page that the browser ends at.
 func (b *browser) upload(status int, name string, content io.Reader) answer {
 	b.Helper()
-	r, w := io.Pipe()
-	form := multipart.NewWriter(w)
-	go func() {
+	return b.sendForm(status, name, func(form *multipart.Writer) error {
 		part, err := form.CreateFormFile("file", name)
 		if err == nil {
 			_, err = io.Copy(part, content)
 		}
+		return err
+	})
+}
+
+// paste sends cells by the form, in which no file is chosen.
+func (b *browser) paste(status int, cells string) answer {
+	b.Helper()
+	return b.sendForm(status, "cells", func(form *multipart.Writer) error {
+		_, err := form.CreateFormFile("file", "")
+		if err == nil {
+			err = form.WriteField("cells", cells)
+		}
+		return err
+	})
+}
+
+func (b *browser) sendForm(status int, name string, fill func(*multipart.Writer) error) answer {
+	b.Helper()
+	r, w := io.Pipe()
+	form := multipart.NewWriter(w)
+	go func() {
+		err := fill(form)
 		if err == nil {
 			err = form.Close()
 		}
@@ -300,7 +320,7 @@ func TestBadUploads(t *testing.T) {
 		"report.pdf":                         {http.StatusUnprocessableEntity, strings.NewReader("%PDF-1.7"), "this is a PDF, not text"},
 		"empty.csv":                          {http.StatusUnprocessableEntity, strings.NewReader(""), "the file is empty."},
 		"large.csv":                          {http.StatusRequestEntityTooLarge, &repeated{20 << 20}, "The file is larger than 1024 KiB, and nothing was kept"},
-		"":                                   {http.StatusBadRequest, strings.NewReader("x"), "No file was chosen."},
+		"":                                   {http.StatusBadRequest, strings.NewReader("x"), "No file was chosen, and no cells were pasted."},
 		"a\x01b.csv":                         {http.StatusBadRequest, strings.NewReader("x"), "The name of the file cannot be read, and nothing was kept."},
 		"a\x7f.csv":                          {http.StatusBadRequest, strings.NewReader("x"), "The name of the file cannot be read, and nothing was kept."},
 		strings.Repeat("x", 11<<20) + ".csv": {http.StatusBadRequest, strings.NewReader("x"), "The name of the file cannot be read, and nothing was kept."},
@@ -333,6 +353,17 @@ func TestBadUploads(t *testing.T) {
 	// A file that no import can read says why on its page, and can be removed.
 	a = b.upload(http.StatusOK, "array.csv", strings.NewReader("[{\"order_no\":\"A\"}]"))
 	require.Contains(t, text(a.page), "NDJSON has one order a line")
+}
+
+// TestPastedCells: what a spreadsheet puts on the clipboard is a file like any other.
+func TestPastedCells(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	page := text(b.paste(http.StatusOK, "order_no\ttimeout\tnote\r\nP-1\t30\t\"two\r\nlines\"\r\nP-2\t60\tx\r\n").page)
+	require.Contains(t, page, "Import 2 orders")
+	require.Contains(t, page, "pasted.csv")
+	require.Contains(t, text(b.paste(http.StatusBadRequest, "").page), "No file was chosen, and no cells were pasted.")
+	require.Len(t, r.desk.Store().List(), 1)
 }
 
 // TestFormsAreBounded: only the upload takes more than a form needs, and nobody can

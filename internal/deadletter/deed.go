@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"errors"
+	"time"
 
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
@@ -16,9 +17,10 @@ type Fate string
 
 // Fates besides those of settle.Replay.
 const (
-	// Dropped and Resolved are the deeds' own success.
+	// Dropped, Resolved and Asked are the deeds' own success.
 	Dropped  Fate = "dropped"
 	Resolved Fate = "resolved"
+	Asked    Fate = "asked"
 	// Gone: the letter was removed or replaced since it was listed.
 	Gone Fate = "gone"
 	// Pending: an intent for the order_no is in the queue.
@@ -48,10 +50,34 @@ func (d Deed) Stays(f Fate) bool {
 	return f != d.Does && f != Gone && f != Fate(settle.ReplayedBefore.String())
 }
 
+// Lookup has workers ask the API about the orders in doubt, until a time. None of them is posted.
+func Lookup(q *queue.Queue, until time.Time, who settle.Person) Deed {
+	d := Replay(q, settle.ReplayOptions{LookupUntil: until, Person: who})
+	replay, look := d.do, d.look
+	asked := func(f Fate) Fate {
+		if f == d.Does {
+			return Asked
+		}
+		return f
+	}
+	return Deed{Kind: journal.Lookup, Does: Asked, settledByLook: d.settledByLook,
+		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
+			fate, err := replay(ctx, l)
+			return asked(fate), err
+		},
+		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
+			fates, err := look(ctx, page)
+			for i := range fates {
+				fates[i] = asked(fates[i])
+			}
+			return fates, err
+		}}
+}
+
 // Replay puts letters back into the queue.
 func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
 	return Deed{Kind: journal.Replay, Does: Fate(settle.Replayed.String()),
-		settledByLook: []Fate{Fate(settle.ReplayInDoubt.String()), Fate(settle.ReplayOtherInDoubt.String()), Fate(settle.ReplayAccepted.String()), Fate(settle.ReplayLate.String()), Fate(settle.ReplayForeign.String())},
+		settledByLook: []Fate{Fate(settle.ReplayInDoubt.String()), Fate(settle.ReplayOtherInDoubt.String()), Fate(settle.ReplayAccepted.String()), Fate(settle.ReplayLate.String()), Fate(settle.ReplayCertain.String()), Fate(settle.ReplayForeign.String())},
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
 			end, err := q.Operator.Replay(ctx, l, o)
 			return Fate(end.String()), err

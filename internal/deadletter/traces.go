@@ -29,7 +29,7 @@ func OfOrder(ctx context.Context, q *queue.Queue, orderNo, batch string, found *
 		known[item.ID] = true
 	}
 	all := traces(found)
-	for _, kind := range []journal.Kind{journal.Replay, journal.Resolve, journal.Drop} {
+	for _, kind := range []journal.Kind{journal.Replay, journal.Lookup, journal.Resolve, journal.Drop} {
 		of := slices.DeleteFunc(slices.Clone(all), func(t trace) bool { return t.kind != kind })
 		if len(of) == 0 {
 			continue
@@ -65,7 +65,7 @@ type trace struct {
 func traces(f *status.Found) (all []trace) {
 	replayed := func(id string, at time.Time) {
 		if seq := settle.LetterReplayed(id); seq > 0 {
-			all = append(all, trace{kind: journal.Replay, at: at, letter: seq})
+			all = append(all, trace{kind: replayKind(id), at: at, letter: seq})
 		}
 	}
 	if f.Intent != nil {
@@ -81,13 +81,20 @@ func traces(f *status.Found) (all []trace) {
 			switch {
 			case settle.WasResolved(i.Did):
 				t.kind = journal.Resolve
-			case t.letter == 0: // another attempt was allowed
-				t.kind, t.letter = journal.Replay, settle.LetterReplayed(r.AllowedFor)
+			case t.letter == 0: // another attempt, or a lookup, was allowed
+				t.kind, t.letter = replayKind(r.AllowedFor), settle.LetterReplayed(r.AllowedFor)
 			}
 			all = append(all, t)
 		}
 	}
 	return all
+}
+
+func replayKind(intentID string) journal.Kind {
+	if settle.AsksOnly(intentID) {
+		return journal.Lookup
+	}
+	return journal.Replay
 }
 
 // by reports whether the act left the trace.

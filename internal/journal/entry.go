@@ -19,6 +19,7 @@ const (
 	Import  Kind = "import"  // enqueue a file
 	Cancel  Kind = "cancel"  // withdraw orders that no worker was given
 	Replay  Kind = "replay"  // put dead letters back into the queue
+	Lookup  Kind = "lookup"  // have the API asked about orders in doubt
 	Resolve Kind = "resolve" // settle an order in doubt
 	Drop    Kind = "drop"    // forget dead letters
 	Export  Kind = "export"  // hand out orders: of dead letters, or the rows of a file
@@ -39,7 +40,7 @@ const (
 
 // Kinds returns every kind.
 func Kinds() []Kind {
-	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell, Approve, Refuse, Rule}
+	return []Kind{Import, Cancel, Replay, Lookup, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell, Approve, Refuse, Rule}
 }
 
 // About says what an act is about. Only Kind and Actor are always set.

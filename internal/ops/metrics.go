@@ -38,12 +38,12 @@ type Options struct {
 // concurrent use. No label contains data of an order, unless an answer repeats it in words.
 type Metrics struct {
 	// Indexed by value, which saves a lookup for each event.
-	orders, attempts, returned []prometheus.Counter
-	explained, unexplained     prometheus.Counter
-	poisoned                   prometheus.Counter
-	retryHand, retryQueue      prometheus.Observer
-	closings                   *prometheus.CounterVec
-	answers                    *answers
+	orders, attempts, returned, lookups []prometheus.Counter
+	explained, unexplained              prometheus.Counter
+	poisoned                            prometheus.Counter
+	retryHand, retryQueue               prometheus.Observer
+	closings                            *prometheus.CounterVec
+	answers                             *answers
 
 	settling prometheus.Histogram
 	duration prometheus.Histogram
@@ -90,6 +90,7 @@ func (m *Metrics) setUpLabels(f promauto.Factory, o Options) {
 	m.attempts = byNumber(counter(f, "attempts_total", "Requests that posted an order, by verdict.", "verdict"), order.Verdicts())
 	m.returned = byNumber(counter(f, "returned_total", "Submissions that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
 		[]order.Action{order.ActDelay, order.ActHandBack, order.ActMerge})
+	m.lookups = byNumber(counter(f, "lookups_total", "Times that the API was asked whether it has an order in doubt, by what it said; nothing = no answer, or one that no lookup rule covers.", "found"), order.FoundAll())
 	redeliveries := counter(f, "redeliveries_total", "Orders that arrived although they had been delivered before, by whether a note explains it. Unexplained ones mean that a worker went down.", "explained")
 	m.explained, m.unexplained = redeliveries.WithLabelValues("true"), redeliveries.WithLabelValues("false")
 	retries := histograms(f, "retry_wait_seconds", "Time that an order waits before its next attempt, by where it waits: in the worker's hand, or back in the queue.", retryBuckets, "where")
@@ -108,6 +109,9 @@ func buildInfo(f promauto.Factory, version string) {
 
 // Settled counts an outcome.
 func (m *Metrics) Settled(outcome order.Outcome) { m.orders[outcome].Inc() }
+
+// LookedUp counts a lookup.
+func (m *Metrics) LookedUp(found order.Found) { m.lookups[found].Inc() }
 
 // Poisoned counts an order that was put aside because it crashed its workers.
 func (m *Metrics) Poisoned() { m.poisoned.Inc() }

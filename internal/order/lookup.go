@@ -1,6 +1,9 @@
 package order
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Found says what a lookup found: the API was asked whether it has an order in doubt.
 type Found uint8
@@ -18,11 +21,14 @@ const (
 
 var foundNames = [...]string{"", "exists", "rejected", "absent"}
 
+// FoundAll returns every result of a lookup.
+func FoundAll() []Found { return []Found{FoundNothing, FoundExists, FoundRejected, FoundAbsent} }
+
 // FoundWords lists the words of lookup rules.
 func FoundWords() []string { return foundNames[1:] }
 
-// String returns the word of lookup rules.
-func (f Found) String() string { return nameOf(foundNames[:], int(f)) }
+// String returns the word of lookup rules, or nothing.
+func (f Found) String() string { return cmp.Or(nameOf(foundNames[:], int(f)), "nothing") }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *Found) UnmarshalText(text []byte) error {

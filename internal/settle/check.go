@@ -43,7 +43,7 @@ func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 		d.History, d.Unexplained = inherit(d)
 		d.absentFor = wk.absences.known(d.token, d.History.AbsentAt, now)
 		d.Work = wk.classify(d, now)
-		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
+		d.Allowed = !d.looksUp() && d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
 }

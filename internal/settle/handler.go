@@ -91,8 +91,8 @@ type job struct {
 	// attempts ends when the order must not be posted any more. writes ends
 	// when nothing must be written any more.
 	attempts, writes context.Context
-	// asks says that the order may have taken a worker down, and is looked up, which takes
-	// none down: it is not posted in this delivery (R8).
+	// asks says that the order is looked up, and not posted in this delivery: because its intent only
+	// asks (R3), or because it may have taken a worker down, which a lookup does not (R8).
 	asks bool
 	// submitted says that the order was handed to Submit. That happens once in
 	// a delivery.
@@ -120,7 +120,7 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 	if obs == nil {
 		obs = unobserved{}
 	}
-	asks := d.Work == WorkSuspect && d.Invalid == nil && d.History.Unsure && !d.Allowed && h.Asks(d.Order, d.History)
+	asks := (d.Work == WorkSuspect || d.looksUp()) && d.Invalid == nil && d.History.Unsure && !d.Allowed && h.Asks(d.Order, d.History)
 	if d.Work == WorkSuspect && !asks {
 		h.alone.Lock()
 		defer h.alone.Unlock()
@@ -136,6 +136,10 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 
 // run maps each kind of work to its handling.
 func (j *job) run() {
+	if d := j.d; d.looksUp() && (d.Work == WorkSubmit || d.Work == WorkSuspect) && (!j.asks || j.worker.ledger.time.Now().After(d.Intent.LookupUntil)) {
+		j.unasked()
+		return
+	}
 	switch d := j.d; d.Work {
 	case WorkSettled:
 		j.write(j.worker.Complete)
@@ -232,6 +236,25 @@ func (j *job) invalid() {
 	j.conclude(&order.Report{End: order.EndInvalid, Reason: j.d.InvalidReason(), Error: j.d.Invalid.Error(), History: j.d.History}, false)
 }
 
+// unasked settles an intent that only asks, and that asks no more: its time is over, the rules do not say how
+// the API is asked, or somebody ended the doubt before it was delivered. Doubt stays doubt.
+func (j *job) unasked() {
+	h := j.d.History
+	if j.d.Last.Record == nil {
+		h.Doubt("nothing is recorded about the order that was to be looked up")
+	}
+	r := &order.Report{End: order.EndTotalBudget, Reason: "not settled by a lookup", History: h}
+	switch {
+	case !h.Unsure:
+		r.End, r.Reason = order.EndCancelled, "the doubt was over before the order was looked up"
+	case j.asks:
+		r.Error = "asked until " + j.d.Intent.LookupUntil.UTC().Format(time.RFC3339) + ", and no answer ended the doubt"
+	default:
+		r.Error = "nobody said how the API is asked: see lookup in the rules"
+	}
+	j.conclude(r, false)
+}
+
 // submit submits the order under its lease, once, and settles the result.
 func (j *job) submit() {
 	d := j.d
@@ -287,12 +310,16 @@ func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
 // explains. Under park a note precedes each attempt.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered())
+	return !j.asks && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered())
 }
 
 // conclude asks order.Decide for the settlement and carries it out.
 func (j *job) conclude(r *order.Report, firstProven bool) {
-	s := order.Decide(r, order.Facts{Policy: j.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: j.d.Allowed})
+	policy := j.Policy
+	if j.d.looksUp() {
+		policy, r.Repost = order.Park, false
+	}
+	s := order.Decide(r, order.Facts{Policy: policy, FirstProven: firstProven && !r.History.Unsure, Allowed: j.d.Allowed})
 	settled := j.obs.Settling(s)
 	var entry Entry
 	var failed error

@@ -23,6 +23,7 @@ const (
 	HeaderSource      = "Order-Source"
 	HeaderDeadline    = "Order-Deadline"
 	HeaderNotBefore   = "Order-Not-Before"
+	HeaderLookupUntil = "Order-Lookup-Until"
 	HeaderTraceparent = "traceparent"
 	// HeaderOutcome is a header of results and dead letters.
 	HeaderOutcome = "Order-Outcome"
@@ -49,6 +50,9 @@ type Intent struct {
 	// NotBefore is the time before which the order is not sent. Zero means no
 	// such time.
 	NotBefore time.Time
+	// LookupUntil makes this intent one that only asks the API whether it has the order, until
+	// then (R3). It is never posted. Zero means that it is an order to send.
+	LookupUntil time.Time
 	// Lane is the lane of the waiting room in which the intent waits for its turn.
 	// An intent without a lane and without a time goes straight to the queue.
 	Lane string
@@ -126,6 +130,11 @@ func (lg *Ledger) readIntent(d *Delivery) error {
 	if text := h.Get(HeaderNotBefore); text != "" {
 		if d.Intent.NotBefore, err = order.ParseNotBefore(text, d.EnqueuedAt); err != nil {
 			return &envelopeError{"bad_not_before", fmt.Sprintf("header %s: %v", HeaderNotBefore, err)}
+		}
+	}
+	if text := h.Get(HeaderLookupUntil); text != "" {
+		if d.Intent.LookupUntil, err = time.Parse(time.RFC3339, text); err != nil {
+			return &envelopeError{"bad_lookup_until", fmt.Sprintf("header %s: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", HeaderLookupUntil, text)}
 		}
 	}
 	return nil

@@ -37,6 +37,9 @@ func (pr *Producer) IntentMessage(in Intent) *Message {
 	if !in.NotBefore.IsZero() {
 		set(HeaderNotBefore, in.NotBefore.UTC().Format(time.RFC3339Nano))
 	}
+	if !in.LookupUntil.IsZero() {
+		set(HeaderLookupUntil, in.LookupUntil.UTC().Format(time.RFC3339Nano))
+	}
 	return msg
 }
 

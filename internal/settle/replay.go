@@ -37,19 +37,21 @@ const (
 	ReplayOtherInDoubt
 	// ReplayLate: the intent's deadline has passed or cannot be read.
 	ReplayLate
+	// ReplayCertain: the order is not in doubt, so there is nothing to look up.
+	ReplayCertain
 	// ReplayForeign: the intent was published to a subject that does not belong
 	// to its order_no, and would be refused again.
 	ReplayForeign
 )
 
-var replayNames = [...]string{"", "replayed", "replayed-before", "gone", "pending", "accepted", "in-doubt", "other-in-doubt", "late", "foreign"}
+var replayNames = [...]string{"", "replayed", "replayed-before", "gone", "pending", "accepted", "in-doubt", "other-in-doubt", "late", "certain", "foreign"}
 
 // String returns the word used in summaries.
 func (r Replay) String() string { return replayNames[r] }
 
 // Replays returns every end but ReplayNone, for summaries.
 func Replays() []Replay {
-	return []Replay{Replayed, ReplayedBefore, ReplayGone, ReplayPending, ReplayAccepted, ReplayInDoubt, ReplayOtherInDoubt, ReplayLate, ReplayForeign}
+	return []Replay{Replayed, ReplayedBefore, ReplayGone, ReplayPending, ReplayAccepted, ReplayInDoubt, ReplayOtherInDoubt, ReplayLate, ReplayCertain, ReplayForeign}
 }
 
 // ReplayOptions say what may be replayed, and how.
@@ -61,6 +63,9 @@ type ReplayOptions struct {
 	// Deadline replaces the intent's own. nil keeps that one. The zero time
 	// removes it.
 	Deadline *time.Time
+	// LookupUntil publishes an intent that only asks the API whether it has the order, until then:
+	// for orders in doubt alone, and never posted (R3). Zero = send the order.
+	LookupUntil time.Time
 	// Person is recorded with the permission.
 	Person Person
 }
@@ -99,7 +104,7 @@ func (op *Operator) Replay(ctx context.Context, listed *Letter, o ReplayOptions)
 // changes nothing. It is the replay's policy on the facts that order.Admit states (R6).
 func (op *Operator) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayOptions) Replay {
 	rec, end := last.Record, Replayed
-	id := l.replayID(rec)
+	id := l.replayID(rec, o)
 	ours, other := l.isReplayed(id, intent, rec)
 	standing := order.Admit(rec, id, l.BodyHash).Standing
 	switch {
@@ -115,7 +120,9 @@ func (op *Operator) JudgeReplay(l *Letter, intent *Message, last Entry, o Replay
 		end = ReplayAccepted
 	case rec.Doubtful() && otherInDoubt(rec, l):
 		end = ReplayOtherInDoubt
-	case rec.Doubtful() && !rec.Allows(id) && !o.ResubmitUnknown:
+	case !rec.Doubtful() && !o.LookupUntil.IsZero():
+		end = ReplayCertain
+	case rec.Doubtful() && !rec.Allows(id) && !o.ResubmitUnknown && o.LookupUntil.IsZero():
 		end = ReplayInDoubt
 	case rec.Doubtful() && !rec.Allows(id) && !l.Shows(rec): // she permits what she saw (R5)
 		end = ReplayGone
@@ -132,10 +139,10 @@ func otherInDoubt(rec *order.Record, l *Letter) bool {
 	return rec.BodyHash == "" || rec.BodyHash != l.BodyHash
 }
 
-// late reports whether the deadline has passed or cannot be read.
+// late reports whether the deadline has passed, which keeps no order from being looked up, or cannot be read.
 func late(l *Letter, o ReplayOptions, now time.Time) bool {
 	deadline, err := l.deadline(o)
-	return err != nil || !deadline.IsZero() && now.After(deadline)
+	return err != nil || o.LookupUntil.IsZero() && !deadline.IsZero() && now.After(deadline)
 }
 
 // deadline returns the deadline of the replayed intent; zero if it has none.
@@ -153,16 +160,27 @@ func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
 
 const replayPrefix = "replay:"
 
-// LetterReplayed returns the sequence of the letter that an intent with this ID
-// replays; 0 = it is no replay.
-func LetterReplayed(intentID string) uint64 { return sequenceAfter(replayPrefix, intentID) }
+const lookupPrefix = "lookup:"
+
+// LetterReplayed returns the sequence of the letter whose order an intent with this ID
+// replays, or looks up; 0 = it does neither.
+func LetterReplayed(intentID string) uint64 {
+	return max(sequenceAfter(replayPrefix, intentID), sequenceAfter(lookupPrefix, intentID))
+}
+
+// AsksOnly reports whether an intent with this ID has a letter's order looked up.
+func AsksOnly(intentID string) bool { return sequenceAfter(lookupPrefix, intentID) > 0 }
 
 // replayID returns the ID under which a letter is replayed (R5). r is the record that names the letter: a replay of
 // it that has no outcome is the one that is under way. One of that name may have had an outcome that left the letter,
 // because it was cancelled, or had the body of a producer who used the ID. Then the time of that outcome is part of
 // the ID.
-func (l *Letter) replayID(r *order.Record) string {
-	id := replayPrefix + strconv.FormatUint(l.Seq, 10)
+func (l *Letter) replayID(r *order.Record, o ReplayOptions) string {
+	prefix := replayPrefix
+	if !o.LookupUntil.IsZero() {
+		prefix = lookupPrefix
+	}
+	id := prefix + strconv.FormatUint(l.Seq, 10)
 	switch {
 	case r == nil:
 	case r.Outcome() == order.OutcomeNone && LetterReplayed(r.IntentID) == l.Seq && !r.OtherBody(r.IntentID, l.BodyHash):
@@ -205,13 +223,13 @@ func (l *Letter) isReplayed(id string, intent *Message, r *order.Record) (ours, 
 
 // putBack writes the permission if one is needed, and publishes the intent.
 func (op *Operator) putBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
-	id := l.replayID(rec)
+	id := l.replayID(rec, o)
 	msg, err := op.replayMsg(l, id, o)
 	if err != nil {
 		return ReplayNone, err
 	}
 	if rec.Doubtful() && !rec.Allows(id) {
-		switch err := op.allow(ctx, l, id, o.Person); {
+		switch err := op.allow(ctx, l, id, o); {
 		case errors.Is(err, ErrReplaced):
 			return ReplayGone, nil
 		case errors.Is(err, ErrPending):
@@ -265,15 +283,19 @@ func (op *Operator) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, 
 		return nil, err
 	}
 	in := Intent{OrderNo: l.OrderNo, Body: l.Body, ID: id, Batch: l.Batch, Source: l.Source,
-		Deadline: deadline, Traceparent: Header(l.Headers).Get(HeaderTraceparent)}
+		Deadline: deadline, LookupUntil: o.LookupUntil, Traceparent: Header(l.Headers).Get(HeaderTraceparent)}
 	return op.producer.IntentMessage(in), op.producer.CheckSize(in)
 }
 
-// allow writes into the result that a person allows this one intent (R6).
+// allow writes into the result that a person allows this one intent (R6), to be posted or to be looked up.
 //
 // She allows the doubt that the letter showed when it was listed. A record that was written since refuses
 // (ErrReplaced), as does an intent that is stored (ErrPending).
-func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) error {
+func (op *Operator) allow(ctx context.Context, l *Letter, id string, o ReplayOptions) error {
+	p, what := o.Person, "allowed another attempt"
+	if !o.LookupUntil.IsZero() {
+		what = "asked for a lookup"
+	}
 	_, err := op.ledger.updateRecord(ctx, l.Token(), func(stored Entry) (*order.Record, error) {
 		cur := stored.Record
 		if cur.Allows(id) {
@@ -290,7 +312,7 @@ func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) e
 		}
 		next := *cur
 		next.AllowedFor = id
-		next.Intervene(p.did("allowed another attempt", op.ledger.time.Now()))
+		next.Intervene(p.did(what, op.ledger.time.Now()))
 		return &next, nil
 	})
 	return err

@@ -150,6 +150,9 @@ func (d *Delivery) provenFirst() bool {
 // waited reports whether the intent came out of the waiting room.
 func (d *Delivery) waited() bool { return d.msg.Header.Get(HeaderWaited) != "" }
 
+// looksUp reports whether the intent only asks whether the API has the order (R3).
+func (d *Delivery) looksUp() bool { return !d.Intent.LookupUntil.IsZero() }
+
 // Release stops extending the claim. Call it when the handling has ended.
 func (d *Delivery) Release() { d.lease.release() }
 

@@ -15,6 +15,8 @@ type Step struct {
 	// Command is the command that does it, with the order_no quoted for a shell; ""
 	// if there is none.
 	Command string
+	// Act is what does it on a page of the order's dead letter: replay, lookup, resolve, drop or export; "" if there is none.
+	Act string
 }
 
 // Advice says what to do next about the order of this name. There is always at
@@ -40,8 +42,8 @@ func (f Found) advice(name string) []Step {
 	if f.Record != nil && f.Record.WriteID != "" {
 		resolve += " --seen " + ShellWord(f.Record.WriteID)
 	}
-	replay := Step{Command: "orderpost deadletter replay --order-no " + exact}
-	drop := Step{Command: "orderpost deadletter drop --order-no " + exact}
+	replay := Step{Command: "orderpost deadletter replay --order-no " + exact, Act: "replay"}
+	drop := Step{Command: "orderpost deadletter drop --order-no " + exact, Act: "drop"}
 	with := func(s Step, text, flags string) Step {
 		s.Text, s.Command = text, s.Command+flags
 		return s
@@ -71,26 +73,27 @@ func (f Found) advice(name string) []Step {
 		return []Step{with(replay, "A correction or replay was withdrawn. To send the order of the dead letter after all:", ""), with(drop, notWanted, "")}
 	case o == order.OutcomeCancelled:
 		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
-	case o == order.OutcomeUnknown && f.Record.AllowedFor != "" && f.has(func(l *settle.Letter) bool { return settle.LetterReplayed(f.Record.AllowedFor) == l.Seq }):
+	case o == order.OutcomeUnknown && f.Record.AllowedFor != "" && !settle.AsksOnly(f.Record.AllowedFor) && f.has(func(l *settle.Letter) bool { return settle.LetterReplayed(f.Record.AllowedFor) == l.Seq }):
 		return []Step{with(replay, "A person allowed another attempt, and the replay was cut off. Finish it:", " --resubmit-unknown")}
 	case o == order.OutcomeUnknown && f.has(func(l *settle.Letter) bool { return f.Record.Refused(l.Seq) != nil }):
 		return []Step{
 			{Text: "Ask the API's operator whether the order exists. A dead letter is about a correction, which was not sent and can be replayed only if it does not exist."},
-			{Text: "It exists:", Command: resolve + " --accepted --note '…'"},
-			{Text: "It does not:", Command: resolve + " --rejected --note '…'"},
+			{Text: "It exists:", Command: resolve + " --accepted --note '…'", Act: "resolve"},
+			{Text: "It does not:", Command: resolve + " --rejected --note '…'", Act: "resolve"},
 			with(replay, "Then, to send the correction:", ""),
 		}
 	case o == order.OutcomeUnknown:
 		return []Step{
 			{Text: "Ask the API's operator whether the order exists. Do not enqueue it under another order_no before you know."},
-			{Text: "It exists:", Command: resolve + " --accepted --note '…'"},
-			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'"},
+			{Text: "The API can be asked, and the rules say how (lookup):", Command: "orderpost deadletter lookup --order-no " + exact, Act: "lookup"},
+			{Text: "It exists:", Command: resolve + " --accepted --note '…'", Act: "resolve"},
+			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'", Act: "resolve"},
 			with(replay, "It does not, and is wanted (or the API refuses a duplicate order_no):", " --resubmit-unknown"),
 		}
 	case len(f.Letters) == 0:
 		return []Step{{Text: "Correct it and enqueue it again under the same order_no, if it is still wanted."}}
 	case o == order.OutcomeRejected, o == order.OutcomeInvalid:
-		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "orderpost deadletter export --order-no " + exact + " > fix.ndjson"}}
+		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "orderpost deadletter export --order-no " + exact + " > fix.ndjson", Act: "export"}}
 		if o == order.OutcomeRejected {
 			steps = append(steps, with(replay, "The order is right, and what was wrong at the API is mended:", ""))
 		}

@@ -380,6 +380,8 @@ func (o *recorder) Retrying(wait time.Duration, queued bool) {
 	o.waits, o.queued = append(o.waits, wait), append(o.queued, queued)
 }
 
+func (o *recorder) LookedUp(order.Found) {}
+
 func (o *recorder) Attempted(a AttemptEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -115,6 +115,7 @@ func (t *submission) look(ctx context.Context, l *answer.Lookup) order.End {
 		t.clock.observe(&x.Answer, x.Sent, x.Ended, false)
 	}
 	found, reason := l.Judge(&x.Answer)
+	t.watch.LookedUp(found)
 	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("at_ns", x.Ended.UnixNano()).Stringer("found", found).Int("status", x.Answer.Status).Str("reason", reason).Msg("order looked up")
 	r := t.report
 	if found != order.FoundNothing {

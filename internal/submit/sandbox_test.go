@@ -44,6 +44,9 @@ func (b *bench) GateChanged(s gate.State) { fmt.Fprintf(b.seen, "%+v\n", s) }
 // Retrying implements submit.Observer.
 func (b *bench) Retrying(wait time.Duration, queued bool) { fmt.Fprintln(b.seen, wait, queued) }
 
+// LookedUp implements submit.Observer.
+func (b *bench) LookedUp(found order.Found) { fmt.Fprintln(b.seen, found) }
+
 type benchConfig struct {
 	key, secret string
 	settings    map[string]string // of the sandbox

@@ -246,6 +246,8 @@ type Observer interface {
 	// Retrying is called when an order waits for its next attempt: in the worker, or
 	// in the queue if queued is set.
 	Retrying(wait time.Duration, queued bool)
+	// LookedUp is called after the API was asked whether it has an order in doubt.
+	LookedUp(found order.Found)
 }
 
 // Tracer is called directly before each attempt with the submission's context, the
@@ -280,3 +282,5 @@ func (noObserver) Attempted(AttemptEvent) {}
 func (noObserver) GateChanged(gate.State) {}
 
 func (noObserver) Retrying(time.Duration, bool) {}
+
+func (noObserver) LookedUp(order.Found) {}

@@ -60,6 +60,12 @@ func commands() []command {
 		{"deadletter", words("drop --outcome invalid --yes --by chaos"), partial},
 		{"deadletter", words("resolve nobody --rejected --by chaos --note chaos"), []int{cli.ExitPartial}},
 		{"deadletter", func(r *rig) []string { return r.replayArgs() }, partial},
+		{"deadletter", func(r *rig) []string {
+			if !r.o.lookup { // each order would be unknown again, and be looked up again
+				return nil
+			}
+			return strings.Fields("lookup --all --by chaos")
+		}, partial},
 		{"worker", words("fleet --json"), always},
 	}
 }

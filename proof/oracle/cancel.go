@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // mark is a person's cancellation of an order_no.
@@ -34,7 +35,7 @@ func (m mark) covers(s *submission) bool {
 
 // checkCancelled checks that a person asked for what is recorded as cancelled.
 func (o *Oracle) checkCancelled(c *course, rec *order.Record) {
-	if rec.Outcome() != order.OutcomeCancelled || o.settings.Outside {
+	if rec.Outcome() != order.OutcomeCancelled || o.settings.Outside || settle.AsksOnly(rec.IntentID) { // the doubt that it asks about was over
 		return
 	}
 	if !slices.ContainsFunc(c.copies, func(s submission) bool {

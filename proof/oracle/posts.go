@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // posted checks a request when it is sent.
@@ -21,6 +22,9 @@ func (o *Oracle) posted(e *Event) {
 		o.checkRecord(c, a, own, e.until())
 	}
 	o.checkWithdrawn(c, a, before)
+	if settle.AsksOnly(a.intent) {
+		o.find(Own, c.orderNo, nil, "%s posts for %s, which only asks whether the API has the order", a.process, a.intent)
+	}
 	if o.full {
 		for _, no := range sortedKeys(p.refused) {
 			if at := p.refused[no]; at > o.fullSince && a.gate > at {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // troubleLookup numbers the streams of how orders in doubt are looked up.
@@ -31,6 +32,20 @@ func (p *plan) drawLookup(e *engine) {
 	l := &lookup{First: e.between(0, 2*time.Second), Window: e.between(p.RequestTimeout, 4*p.RequestTimeout+2*time.Second), Lag: e.between(0, 3*time.Second), Repost: e.chance(0.5)}
 	l.AbsentFor = l.Window + p.RequestTimeout + l.Lag
 	p.Lookup = l
+}
+
+// asking is the number of the first person who has orders looked up.
+const asking = 150
+
+// ask lets a person have an order looked up some times: by an intent that is never posted (R3).
+func (w *world) ask(i int) {
+	no := w.orders[w.e.rng.IntN(len(w.orders))]
+	w.process("anna-"+no, streamOf(ofPerson, i, 0, 0), w.e.between(0, w.cfg.Trouble), func(h *host) {
+		for range 1 + h.e.rng.IntN(4) {
+			w.replayWith(h, no, settle.ReplayOptions{Person: anna, LookupUntil: h.wall().Add(h.e.between(0, w.cfg.Trouble))})
+			h.e.nap(h.e.between(0, w.cfg.Trouble/2))
+		}
+	})
 }
 
 // late returns how long a slow request takes to the API.

@@ -111,9 +111,11 @@ const (
 	Quarantine
 	// Across: an absence that was said before an attempt counts (a part of R3).
 	Across
+	// Asked: an intent that only asks is posted as one that a person permitted (a part of R3).
+	Asked
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a record names a letter that is not stored",
@@ -146,7 +148,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a sweep takes letters at once that no record names yet",
 	"one absent answer is believed at once",
 	"an absence is believed while a request may still be on its way",
-	"an absence that was said before an attempt counts after it"}
+	"an absence that was said before an attempt counts after it",
+	"an intent that only asks the API is posted"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -161,7 +164,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Hidden, Time, Trust, Overdue, Delays, Sweep, Absent, Quarantine, Across)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn, Hidden, Time, Trust, Overdue, Delays, Sweep, Absent, Quarantine, Across, Asked)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -262,6 +265,10 @@ func (w *world) mutateDelivery(d *delivery) (handled bool) {
 	switch w.mutation {
 	case R3:
 		d.History.Unsure = false
+	case Asked:
+		if !d.Intent.LookupUntil.IsZero() {
+			d.Intent.LookupUntil, d.Allowed = time.Time{}, true
+		}
 	case R8:
 		if d.Work == settle.WorkSuspect {
 			d.History.Suspects = d.Unexplained + 1

@@ -51,6 +51,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Absent:     {"1790", oracle.True},
 	Quarantine: {"2052", oracle.True},
 	Across:     {"39053", oracle.True},
+	Asked:      {"11", oracle.Own},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.

@@ -45,6 +45,7 @@ type plan struct {
 	ConsumerChanges                      int // of the leader of the workers' consumer
 	Corrections                          int // further submissions of each order_no; 0 = as produce draws them
 	Attentive                            int // persons that come back to an order
+	Askers                               int // persons that have orders in doubt looked up
 	StampPlaces                          int // that the clocks which stamp jump to; 0 = they go right
 	StampPeriod                          time.Duration
 	FloorMoves                           int // how often the consumer's floor is moved by hand
@@ -109,6 +110,7 @@ func drawPlan(e *engine) plan {
 			p.drawLookup(e)
 		}
 	})
+	e.in(streamOf(ofTrouble, troubleLookup, 0xff, 2), func() { p.Askers = count(0.4, 3) })
 	for _, d := range e.schedule.Edits {
 		if d.Op == editPlan {
 			_ = p.set(d.Field, d.Value) // ParseSchedule has tried it

@@ -99,6 +99,9 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	if m != None && m != Time && m != Overdue && m != Delays {
 		w.cfg.BrokerClocks = 0 // likewise
 	}
+	if m != None && m != Asked {
+		w.cfg.Askers = 0 // likewise
+	}
 	if m.aboutLookups() {
 		w.e.in(streamOf(ofTrouble, troubleLookup, 0xff, 1), func() { w.cfg.drawLookup(w.e) })
 	} else if m != None {
@@ -206,6 +209,9 @@ func (w *world) populate() {
 	}
 	for i := range w.cfg.Persons + w.cfg.Pages { // the last ones act on a page
 		w.e.in(streamOf(ofPerson, i, 1, 0), func() { w.intervene(i) })
+	}
+	for i := range w.cfg.Askers {
+		w.e.in(streamOf(ofPerson, asking+i, 1, 0), func() { w.ask(asking + i) })
 	}
 	for i := range w.cfg.Attentive {
 		w.e.in(streamOf(ofPerson, attentive+i, 1, 0), func() { w.attend(attentive + i) })

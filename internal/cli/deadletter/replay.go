@@ -133,7 +133,7 @@ func explained(how settle.Replay, dry bool) string {
 		}
 		return "replayed"
 	case settle.ReplayedBefore:
-		return "under way: an earlier replay is in the queue"
+		return "under way: an earlier replay or lookup is in the queue"
 	case settle.ReplayGone:
 		return "gone or replaced meanwhile"
 	case settle.ReplayPending:
@@ -144,6 +144,8 @@ func explained(how settle.Replay, dry bool) string {
 		return "stay: the order may exist (see --resubmit-unknown)"
 	case settle.ReplayOtherInDoubt:
 		return "stay: the order may exist with another body; resolve it first"
+	case settle.ReplayCertain:
+		return "stay: the outcome is not in doubt"
 	case settle.ReplayLate:
 		return "stay: the deadline has passed (see --deadline)"
 	default:
@@ -155,6 +157,9 @@ func (c *replayCommand) report(t deadletter.Tally) error {
 	var lines []line
 	letters := map[string]int{"failed": t.Fates[deadletter.Unsettled]}
 	for _, how := range settle.Replays() {
+		if how == settle.ReplayCertain { // of a lookup
+			continue
+		}
 		fate := deadletter.Fate(how.String())
 		lines = append(lines, line{fate, explained(how, c.dryRun)})
 		letters[how.String()] = t.Fates[fate]

@@ -60,7 +60,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	for again, commands := range map[string][]*cobra.Command{
 		broker.AgainLook:   {newAuditCommand(s), newJournalCommand(s)},
 		broker.AgainOutput: {newListCommand(s), newExportCommand(s)},
-		broker.AgainOrders: {newReplayCommand(s), newDropCommand(s)},
+		broker.AgainOrders: {newReplayCommand(s), newLookupCommand(s), newDropCommand(s)},
 		broker.AgainWrite:  {newResolveCommand(s)},
 	} {
 		for _, cmd := range commands {

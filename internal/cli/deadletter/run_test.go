@@ -292,7 +292,7 @@ func TestOneOrder(t *testing.T) {
 	require.Zero(t, code, errOut)
 	code, out, errOut := o.run("replay", "A-1")
 	require.Zero(t, code, errOut)
-	require.Contains(t, out, "1 under way: an earlier replay is in the queue")
+	require.Contains(t, out, "1 under way: an earlier replay or lookup is in the queue")
 	_, out, _ = o.run("list")
 	require.Regexp(t, "(?m)A-1 +under way$", out)
 	require.Regexp(t, "(?m)A-3 +refused by status", out)
@@ -476,4 +476,43 @@ func TestReplayTellsThatNothingIsSent(t *testing.T) {
 	code, out, errOut = o.run("replay", "--all", "--json")
 	require.Zero(t, code, errOut)
 	require.Regexp(t, `"nothing_sent":"nothing is sent since [^"]*: held by otto: month end closing"`, out)
+}
+
+// TestLookup: the orders in doubt go into the queue to be looked up, and all others stay.
+func TestLookup(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1")
+	o.settle(doubtful, "B-1", "B-2")
+	code, out, errOut := o.run("lookup", "--all", "--for", "25h", "--rate", "-1")
+	require.Equal(t, cli.ExitUsage, code, out)
+	require.Contains(t, errOut, "--for: must be above 0 and at most 24h0m0s, is 25h0m0s")
+	require.Contains(t, errOut, "--rate")
+
+	code, out, _ = o.run("lookup", "--all", "--dry-run")
+	require.Equal(t, cli.ExitPartial, code)
+	require.Equal(t, "        2 would be looked up\n        1 stay: the outcome is not in doubt\n", out)
+	code, out, errOut = o.run("lookup", "--outcome", "unknown", "--json", "--note", "a rule for it was written")
+	require.Equal(t, cli.ExitDone, code, errOut)
+	require.Contains(t, out, `"asked":2`)
+	code, out, _ = o.run("lookup", "B-1")
+	require.Equal(t, cli.ExitDone, code)
+	require.Contains(t, out, "        1 under way: an earlier replay or lookup is in the queue\n")
+	code, out, _ = o.run("journal")
+	require.Zero(t, code)
+	require.Contains(t, out, "lookup")
+	require.Contains(t, out, "for: 1h0m0s")
+
+	require.NoError(t, o.q.Pull(t.Context(), 2, 5*time.Second, func(ds []*settle.Delivery) {
+		for _, d := range ds {
+			require.False(t, d.Allowed)
+			require.WithinDuration(t, time.Now().Add(time.Hour), d.Intent.LookupUntil, 10*time.Minute)
+			found := order.Report{End: order.EndAnswer, Verdict: order.Duplicate, History: d.History}
+			_, err := o.q.Worker.Settle(context.Background(), d, &found, order.Decide(&found, order.Facts{}))
+			require.NoError(t, err)
+			d.Release()
+		}
+	}))
+	code, out, _ = o.run("list", "--outcome", "unknown")
+	require.Zero(t, code)
+	require.Contains(t, out, "No dead letters match.")
 }

@@ -50,6 +50,9 @@ func (t *tally) GateChanged(s gate.State) {
 // Retrying implements submit.Observer.
 func (t *tally) Retrying(time.Duration, bool) {}
 
+// LookedUp implements submit.Observer.
+func (t *tally) LookedUp(order.Found) {}
+
 // Settled implements worker.Observer.
 func (t *tally) Settled(rec *order.Record, _ string) {
 	t.mu.Lock()

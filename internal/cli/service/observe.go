@@ -51,6 +51,14 @@ func (o *observer) Retrying(wait time.Duration, queued bool) {
 	}
 }
 
+// LookedUp implements submit.Observer.
+func (o *observer) LookedUp(found order.Found) {
+	o.metrics.LookedUp(found)
+	if o.attempts != nil {
+		o.attempts.LookedUp(found)
+	}
+}
+
 // Settled implements Observer.
 func (o *observer) Settled(rec *order.Record, traceID string) {
 	if outcome := rec.Outcome(); outcome != order.OutcomeNone {

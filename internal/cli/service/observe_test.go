@@ -23,6 +23,7 @@ type heard struct {
 	attempts int
 	gates    int
 	retries  int
+	lookups  int
 	settled  int
 	returned []order.Action
 	again    []bool
@@ -30,6 +31,7 @@ type heard struct {
 
 func (h *heard) Attempted(submit.AttemptEvent) { h.attempts++ }
 func (h *heard) GateChanged(gate.State)        { h.gates++ }
+func (h *heard) LookedUp(order.Found)          { h.lookups++ }
 func (h *heard) Retrying(time.Duration, bool)  { h.retries++ }
 func (h *heard) Settled(*order.Record, string) { h.settled++ }
 func (h *heard) Returned(a order.Action)       { h.returned = append(h.returned, a) }
@@ -53,6 +55,7 @@ func tellAll(o *observer) {
 	stored := time.Now()
 	o.Attempted(submit.AttemptEvent{Verdict: order.Accepted, Duration: time.Second, RequestBytes: 100, RateWait: 2 * time.Second})
 	o.Retrying(time.Second, false)
+	o.LookedUp(order.FoundAbsent)
 	o.Retrying(time.Minute, true)
 	o.GateChanged(gate.State{Blocks: []gate.BlockState{{Name: "hold: lunch"}, {Name: gate.BlockBreaker}}})
 	o.Settled(&order.Record{Word: "accepted", Position: order.Position{EnqueuedAt: stored}, SettledAt: stored.Add(2 * time.Second)}, "")
@@ -69,7 +72,7 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 	metrics := ops.New(reg, ops.Options{Blocks: gate.BlockNames(), Stages: stageNames()})
 	var h heard
 	tellAll(&observer{metrics: metrics, attempts: &h, orders: &h})
-	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, settled: 5, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
+	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, lookups: 1, settled: 5, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
 
 	text := exposition(t, reg)
 	for _, line := range []string{
@@ -85,6 +88,7 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 		`orderpost_enqueue_to_settled_seconds_sum 2`,
 		`orderpost_gate_closings_total{block="hold"} 1`,
 		`orderpost_gate_closings_total{block="breaker"} 1`,
+		`orderpost_lookups_total{found="absent"} 1`,
 		`orderpost_returned_total{action="delay"} 1`,
 		`orderpost_redeliveries_total{explained="true"} 1`,
 	} {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/order"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
 )
@@ -49,6 +50,13 @@ func (p *requestRate) GateChanged(s gate.State) {
 func (p *requestRate) Retrying(wait time.Duration, queued bool) {
 	if p.next != nil {
 		p.next.Retrying(wait, queued)
+	}
+}
+
+// LookedUp implements submit.Observer.
+func (p *requestRate) LookedUp(found order.Found) {
+	if p.next != nil {
+		p.next.LookedUp(found)
 	}
 }
 

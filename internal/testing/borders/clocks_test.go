@@ -42,6 +42,7 @@ var compareTimes = map[string]string{
 	"order/lane.go ParseNotBefore":       "`Order-Not-Before`, `Order-Deadline`",
 	"settle/trim.go take":                "",
 	"settle/check.go broughtBack":        "`enqueued_at` of a record, a conflict, a letter",
+	"settle/handler.go run":              "`Order-Lookup-Until`",
 	"settle/check.go classifyUnsettled":  "`Order-Not-Before`, `Order-Deadline`",
 	"settle/claim.go age":                "a claim",
 	"settle/claim.go vouch":              "AckWait, the delay of a NAK",

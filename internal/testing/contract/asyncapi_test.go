@@ -95,7 +95,7 @@ func TestAsyncAPINamesAreTheCodes(t *testing.T) {
 	}
 	require.Len(t, keys(t, doc, "channels"), 5)
 
-	intentHeaders := []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderNotBefore, settle.HeaderTraceparent}
+	intentHeaders := []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderNotBefore, settle.HeaderLookupUntil, settle.HeaderTraceparent}
 	slices.Sort(intentHeaders)
 	require.Equal(t, intentHeaders, keys(t, doc, "components", "messages", "intent", "headers", "properties"))
 

@@ -25,7 +25,7 @@ import (
 var acts = map[string]journal.Kind{
 	"orderpost enqueue": journal.Import, "orderpost enqueue cancel": journal.Cancel,
 	"orderpost enqueue pause": journal.Pause, "orderpost enqueue continue": journal.GoOn, "orderpost lane": journal.Lane, "orderpost worker lane": journal.Lane,
-	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop, "orderpost reconcile": journal.Resolve,
+	"orderpost deadletter replay": journal.Replay, "orderpost deadletter lookup": journal.Lookup, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop, "orderpost reconcile": journal.Resolve,
 	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
 	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
 	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair, "orderpost notify retry": journal.Tell,
@@ -87,6 +87,7 @@ func TestEveryActIsJournaled(t *testing.T) {
 		{"resume", cli.ExitDone, journal.Resume, journal.Done, "done"},
 		{"deadletter resolve DOUBT-0 --rejected --note asked", cli.ExitDone, journal.Resolve, journal.Done, "order DOUBT-0"},
 		{"deadletter resolve DOUBT-7 --rejected --note asked", cli.ExitPartial, journal.Resolve, journal.Partial, "has no result"},
+		{"deadletter lookup --all", cli.ExitPartial, journal.Lookup, journal.Partial, "for: 1h0m0s"},
 		{"deadletter drop --order-no REFUSED-1 --yes", cli.ExitDone, journal.Drop, journal.Done, "done: 1 dropped"},
 		{"deadletter replay --outcome rejected --since 24h", cli.ExitDone, journal.Replay, journal.Done, "--outcome rejected --since 2"},
 		{"notify retry --all --note repaired", cli.ExitDone, journal.Tell, journal.Done, "events: all"},

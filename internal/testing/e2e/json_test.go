@@ -171,6 +171,7 @@ func TestJSON(t *testing.T) {
 		{"reconcile more.csv --as-of 0s --margin 0s", cli.ExitPartial, "reconcile"},
 		{"deadletter list", cli.ExitDone, "dead-letter"},
 		{"deadletter replay --all --dry-run", cli.ExitPartial, "replay"},
+		{"deadletter lookup --all --dry-run", cli.ExitPartial, "lookup"},
 		{"deadletter replay --order-no REFUSED-1", cli.ExitDone, "replay"},
 		{"deadletter resolve --outcome unknown --rejected --note n --dry-run", cli.ExitDone, "resolve"},
 		{"deadletter resolve DOUBT-0 --rejected --note n", cli.ExitDone, "result"},
