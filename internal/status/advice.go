@@ -85,7 +85,7 @@ func (f Found) advice(name string) []Step {
 	case o == order.OutcomeUnknown:
 		return []Step{
 			{Text: "Ask the API's operator whether the order exists. Do not enqueue it under another order_no before you know."},
-			{Text: "The API can be asked, and the rules say how (lookup):", Command: "orderpost deadletter lookup --order-no " + exact, Act: "lookup"},
+			{Text: "Where the rules say how the API is asked (lookup), have the workers ask it:", Command: "orderpost deadletter lookup --order-no " + exact, Act: "lookup"},
 			{Text: "It exists:", Command: resolve + " --accepted --note '…'", Act: "resolve"},
 			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'", Act: "resolve"},
 			with(replay, "It does not, and is wanted (or the API refuses a duplicate order_no):", " --resubmit-unknown"),
