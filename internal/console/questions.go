@@ -21,6 +21,8 @@ type question struct {
 	Cells []string
 	More  bool
 	Line  int // of the first
+	// Leave are the rows of all these cells, which can be left out together; nil = not all are known.
+	Leave []int
 }
 
 // Reading reports whether the question is how numbers are written, and not whether cells
@@ -49,12 +51,20 @@ func questions(c *uploads.Checked) (out []*question) {
 		}
 		q := out[at]
 		q.Rows++
+		if bad.Row > 0 && !q.AtLeast && len(q.Leave) == q.Rows-1 {
+			q.Leave = append(q.Leave, bad.Row)
+		}
 		switch {
 		case slices.Contains(q.Cells, bad.Value):
 		case len(q.Cells) < questionCells:
 			q.Cells = append(q.Cells, bad.Value)
 		default:
 			q.More = true
+		}
+	}
+	for _, q := range out {
+		if len(q.Leave) < q.Rows {
+			q.Leave = nil
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *question) int {

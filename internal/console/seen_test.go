@@ -98,6 +98,7 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 	table := map[string]form{
 		"POST /upload/{id}/import":    {at + "/import", nil, remap(first), changed},
 		"POST /upload/{id}/check":     {mapped + "/check", columns, nil, ""},
+		"POST /upload/{id}/columns":   {mapped + "/columns", []string{"text", "types: {amount: number}"}, nil, ""},
 		"POST /upload/{id}/header":    {mapped + "/header", []string{"header-row", "1"}, nil, ""},
 		"POST /upload/{id}/correct":   {mapped + "/correct", []string{"line", "2", "column", "3", "was", "1.00", "now", "2.00"}, nil, ""},
 		"POST /upload/{id}/accept":    {mapped + "/accept", []string{"field", "order_no", "code", "excel_date"}, nil, ""},

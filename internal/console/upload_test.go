@@ -3,10 +3,13 @@ package console
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"html"
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -27,7 +30,7 @@ import (
 // upload sends a file by the form, and returns the page that the browser ends at.
 func (b *browser) upload(status int, name string, content io.Reader) answer {
 	b.Helper()
-	return b.sendForm(status, name, func(form *multipart.Writer) error {
+	return b.sendForm(status, "/upload", name, func(form *multipart.Writer) error {
 		part, err := form.CreateFormFile("file", name)
 		if err == nil {
 			_, err = io.Copy(part, content)
@@ -39,7 +42,7 @@ func (b *browser) upload(status int, name string, content io.Reader) answer {
 // paste sends cells by the form, in which no file is chosen.
 func (b *browser) paste(status int, cells string) answer {
 	b.Helper()
-	return b.sendForm(status, "cells", func(form *multipart.Writer) error {
+	return b.sendForm(status, "/upload", "cells", func(form *multipart.Writer) error {
 		_, err := form.CreateFormFile("file", "")
 		if err == nil {
 			err = form.WriteField("cells", cells)
@@ -48,7 +51,7 @@ func (b *browser) paste(status int, cells string) answer {
 	})
 }
 
-func (b *browser) sendForm(status int, name string, fill func(*multipart.Writer) error) answer {
+func (b *browser) sendForm(status int, to, name string, fill func(*multipart.Writer) error) answer {
 	b.Helper()
 	r, w := io.Pipe()
 	form := multipart.NewWriter(w)
@@ -60,7 +63,7 @@ func (b *browser) sendForm(status int, name string, fill func(*multipart.Writer)
 		_ = w.CloseWithError(err)
 	}()
 	defer func() { _ = r.Close() }()
-	req, err := http.NewRequestWithContext(b.T.Context(), http.MethodPost, b.base+"/upload", r)
+	req, err := http.NewRequestWithContext(b.T.Context(), http.MethodPost, b.base+to, r)
 	require.NoError(b, err)
 	req.Header.Set("Content-Type", form.FormDataContentType())
 	req.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -353,6 +356,30 @@ func TestBadUploads(t *testing.T) {
 	// A file that no import can read says why on its page, and can be removed.
 	a = b.upload(http.StatusOK, "array.csv", strings.NewReader("[{\"order_no\":\"A\"}]"))
 	require.Contains(t, text(a.page), "NDJSON has one order a line")
+}
+
+// TestColumnsThatWereSaved: the file that a page saves for enqueue arranges the columns of another upload.
+func TestColumnsThatWereSaved(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	rows := "order_no,timeout,Menge\nM-%d,30,5\n"
+	first := b.upload(http.StatusOK, "a.csv", strings.NewReader(fmt.Sprintf(rows, 1))).Request.URL.Path
+	b.send(http.StatusOK, first+"/columns", "text", "rename: {Menge: qty}\ntypes: {qty: int}")
+	require.Contains(t, html.UnescapeString(text(b.settled(first))), `"qty":5`)
+	saved := b.do(http.MethodGet, first+"/mapping", nil).page
+
+	second := b.upload(http.StatusOK, "b.csv", strings.NewReader(fmt.Sprintf(rows, 2))).Request.URL.Path
+	b.sendForm(http.StatusOK, second+"/columns", "mapping", func(form *multipart.Writer) error {
+		part, err := form.CreateFormFile("file", "a.csv.mapping.yaml")
+		if err == nil {
+			_, err = io.WriteString(part, saved)
+		}
+		return errors.Join(err, form.WriteField("seen", b.seenAt(second, url.Values{})))
+	})
+	require.Contains(t, html.UnescapeString(text(b.settled(second))), `"qty":5`)
+	for what, want := range map[string]string{"typos: {qty: int}": "typos", "types: {qty: euro}": "euro", "types: [": "mapping: [1:8]"} {
+		require.Contains(t, text(b.send(http.StatusUnprocessableEntity, second+"/columns", "text", what)), want)
+	}
 }
 
 // TestPastedCells: what a spreadsheet puts on the clipboard is a file like any other.

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +43,7 @@ func (s *Server) uploadRoutes() []route {
 		on("GET", "/upload/{id}/remove", "Removing a file", removeUpload),
 		on("POST", "/upload/{id}/remove", "Removing a file", removeUpload),
 		on("GET", "/upload/{id}/mapping", "The mapping of a file", mappingFile),
+		on("POST", "/upload/{id}/columns", "Checking a file", loadMapping),
 		on("GET", "/upload/{id}/rejects", "The bad rows of a file", rejectsFile),
 		on("GET", "/upload/{id}/results", "The results of a file", resultsFile),
 		on("GET", "/upload/{id}/failed", "The rows that failed", showFailed),
@@ -331,90 +330,6 @@ func withoutFlags(err error) string {
 	return importer.Plain(err)
 }
 
-// settingsOf reads the columns' form. The error is a problem with status 409 if the form is
-// about other columns than the file has.
-func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
-	var c importer.Choices
-	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past", "header-row", "skip-rows")
-	set := c.Reading
-	set.Edits = u.Settings.Edits
-	if err != nil {
-		return set, err
-	}
-	if set.Mapping.Set, err = readConstants(v.PostFormValue("set")); err != nil {
-		return set, err
-	}
-	if set.Mapping.Empty == importer.EmptyString {
-		set.Mapping.Empty = ""
-	}
-	if set.HeaderRow != u.Settings.HeaderRow { // the form is about other columns than the file has now
-		h, err := v.s.desk.HeadAt(u.ID, set.Sheet, set.HeaderRow, samples)
-		if err != nil {
-			return set, nil //nolint:nilerr // Arrange says what is wrong
-		}
-		maps.DeleteFunc(set.Mapping.Set, func(name, _ string) bool {
-			return slices.ContainsFunc(h.Columns, func(c importer.Column) bool { return c.Field == name })
-		})
-		set.Mapping = h.Propose().Merge(importer.Mapping{Set: set.Mapping.Set, Empty: set.Mapping.Empty, OrderNoTemplate: set.Mapping.OrderNoTemplate})
-		return set, nil
-	}
-	// The header is read by the encoding and delimiter of before: they decide which
-	// columns the form showed. It showed none of a file whose first rows cannot be read.
-	h, err := v.s.desk.HeadAt(u.ID, set.Sheet, 0, samples)
-	if err != nil {
-		return set, nil //nolint:nilerr // Arrange reads the file as it is set now, and says what is wrong
-	}
-	names := v.PostForm["column"]
-	same := len(names) == len(h.Columns)
-	for i := range h.Columns {
-		same = same && lines(names[i]) == lines(h.Columns[i].Name)
-	}
-	if !same {
-		return set, stale("The columns of the file are not those that your form is about, so what you said of them would be lost.")
-	}
-	if len(names) > 0 {
-		var kinds []importer.Type
-		for _, kind := range v.PostForm["type"] {
-			kinds = append(kinds, importer.Type(kind))
-		}
-		set.Mapping = h.Arrange(set.Mapping, v.PostForm["field"], kinds)
-	}
-	return set, nil
-}
-
-// takeOptions takes options of an import from a form whose fields have their names. A field without
-// a value says nothing. Times are UTC.
-func takeOptions(v *visit, c *importer.Choices, names ...string) error {
-	c.Now = time.Now()
-	for _, name := range names {
-		for _, value := range v.PostForm[name] {
-			value = strings.TrimSpace(value)
-			switch {
-			case value == "":
-				continue
-			case value == "on":
-				value = "true"
-			case name == "deadline", name == "not-before":
-				value += ":00Z" // an input of the type datetime-local has neither seconds nor a zone
-			}
-			if err := c.Set(name, value); err != nil {
-				return optionProblem(err)
-			}
-		}
-	}
-	return nil
-}
-
-// optionProblem makes a page of what is wrong with an option; nil stays nil.
-func optionProblem(err error) error {
-	wrong, ok := errors.AsType[*importer.OptionError](err)
-	if !ok {
-		return err
-	}
-	what := strings.ReplaceAll(wrong.Name, "-", " ")
-	return badRequest(sentence(strings.ToUpper(what[:1])+what[1:]+": "+wrong.Seen)+" Nothing was imported.", "Go back and change it, or leave it out.")
-}
-
 // yes says what a person says by accepting the cells of a field with this code.
 func yes(code importer.Code, field string) string {
 	switch code {
@@ -616,150 +531,6 @@ func removeUpload(v *visit) error {
 		return err
 	}
 	return v.done("/upload", "The file "+u.Name+" was removed. Orders that were imported from it stay.")
-}
-
-// download sets the headers of a file to save.
-func download(v *visit, name, kind string) {
-	v.w.Header().Set("Content-Type", kind)
-	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
-}
-
-const (
-	csvType  = "text/csv; charset=utf-8"
-	bookType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-)
-
-func mappingFile(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
-	download(v, u.Source()+".mapping.yaml", "application/yaml")
-	return v.s.desk.MappingFile(u.ID, v.w)
-}
-
-func rejectsFile(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
-	if u.Checked == nil || u.Checked.Rejects == "" {
-		return notFound("This upload has no file of bad rows.", "Check it again.")
-	}
-	return handOut(v, &u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
-		return map[string]int{"exported": u.Checked.Summary.Invalid}, v.s.desk.Rejects(v.Context(), u.ID, w)
-	})
-}
-
-func resultsFile(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
-	as := importer.FormatCSV
-	if v.FormValue("as") == string(importer.FormatXLSX) {
-		as = importer.FormatXLSX
-	}
-	return handOut(v, &u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
-		tally, err := v.s.desk.ResultsAs(v.Context(), u.ID, w, as)
-		rows := 0
-		for _, n := range tally {
-			rows += n
-		}
-		return map[string]int{"exported": rows}, err
-	})
-}
-
-// handOut sends a file with rows of an upload. The journal has who took it, as it has of
-// dead letters: rows have the bodies of orders.
-func handOut(v *visit, u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
-	about := journal.About{Kind: journal.Export, Details: map[string]string{"what": what, "file": u.Source(), "upload": u.ID}}
-	if u.Import != nil {
-		about.Batch = u.Import.Batch
-	}
-	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
-	defer cancel()
-	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
-	if err != nil {
-		return unannounced(err)
-	}
-	kind := csvType
-	if strings.HasSuffix(name, "."+string(importer.FormatXLSX)) {
-		kind = bookType
-	}
-	out := &late{v: v, begin: func() { download(v, name, kind) }}
-	counts, err := write(out)
-	_ = v.s.unwritten(act, act.End(v.Context(), exported(v.Context(), counts, err))) // the answer is a file
-	if !out.begun {
-		return err // nothing was sent: the person gets a page
-	}
-	return streamed(v, err)
-}
-
-// exported is what the journal keeps of a file that was handed out.
-func exported(ctx context.Context, counts map[string]int, err error) journal.Result {
-	r := journal.Result{End: journal.Done, Counts: counts}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		r.End, r.Error = journal.Stopped, "the download was cut off"
-	case err != nil:
-		r.End, r.Error = journal.Failed, err.Error()
-	}
-	return r
-}
-
-// streamed ends a download. A download that failed is cut off, so that nobody takes it
-// for complete.
-func streamed(v *visit, err error) error {
-	if err != nil {
-		v.s.log.Warn().Err(err).Str("path", v.URL.Path).Msg("a download of the console failed")
-		panic(http.ErrAbortHandler)
-	}
-	return nil
-}
-
-// late sets a download's headers with its first byte.
-type late struct {
-	v     *visit
-	begin func()
-	begun bool
-}
-
-// Write implements io.Writer.
-func (l *late) Write(p []byte) (int, error) {
-	if !l.begun {
-		l.begun = true
-		l.begin()
-	}
-	return l.v.w.Write(p)
-}
-
-// writeConstants writes constant fields, one name=value a line.
-func writeConstants(set map[string]string) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		b.WriteString(name + "=" + set[name] + "\n")
-	}
-	return b.String()
-}
-
-func readConstants(text string) (map[string]string, error) {
-	var out map[string]string
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		name, value, found := strings.Cut(line, "=")
-		if name = strings.TrimSpace(name); !found || name == "" {
-			return nil, fmt.Errorf("%q is not NAME=VALUE, as in channel=web", shorten(line, 60))
-		}
-		if out == nil {
-			out = make(map[string]string)
-		}
-		out[name] = value
-	}
-	return out, nil
 }
 
 // fateLine is a row of the table of what became of a file's rows.

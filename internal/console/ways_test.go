@@ -157,6 +157,13 @@ func TestQuestionsAreCounted(t *testing.T) {
 	q := questions(c)
 	require.Len(t, q, 1)
 	require.Equal(t, []any{100, true, false, true, 8}, []any{q[0].Rows, q[0].AtLeast, q[0].Lossy, q[0].More, len(q[0].Cells)})
+	require.Empty(t, q[0].Leave, "not all rows are known")
+
+	require.Contains(t, said, "Leave these 2 rows out")
+	b.send(http.StatusOK, at+"/correct", "leave", "2", "leave", "3")
+	said = html.UnescapeString(text(b.settled(at)))
+	require.Contains(t, said, "Left out 2 rows, as you said: 2,3")
+	require.NotContains(t, said, "excel_number")
 }
 
 // TestWarningsCountRows: two warnings of one row are one row.

@@ -1,0 +1,149 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
+)
+
+// settingsOf reads the columns' form. The error is a problem with status 409 if the form is
+// about other columns than the file has.
+func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
+	var c importer.Choices
+	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past", "header-row", "skip-rows")
+	set := c.Reading
+	set.Edits = u.Settings.Edits
+	if err != nil {
+		return set, err
+	}
+	if set.Mapping.Set, err = readConstants(v.PostFormValue("set")); err != nil {
+		return set, err
+	}
+	if set.Mapping.Empty == importer.EmptyString {
+		set.Mapping.Empty = ""
+	}
+	if set.HeaderRow != u.Settings.HeaderRow { // the form is about other columns than the file has now
+		h, err := v.s.desk.HeadAt(u.ID, set.Sheet, set.HeaderRow, samples)
+		if err != nil {
+			return set, nil //nolint:nilerr // Arrange says what is wrong
+		}
+		maps.DeleteFunc(set.Mapping.Set, func(name, _ string) bool {
+			return slices.ContainsFunc(h.Columns, func(c importer.Column) bool { return c.Field == name })
+		})
+		set.Mapping = h.Propose().Merge(importer.Mapping{Set: set.Mapping.Set, Empty: set.Mapping.Empty, OrderNoTemplate: set.Mapping.OrderNoTemplate})
+		return set, nil
+	}
+	// The header is read by the encoding and delimiter of before: they decide which
+	// columns the form showed. It showed none of a file whose first rows cannot be read.
+	h, err := v.s.desk.HeadAt(u.ID, set.Sheet, 0, samples)
+	if err != nil {
+		return set, nil //nolint:nilerr // Arrange reads the file as it is set now, and says what is wrong
+	}
+	names := v.PostForm["column"]
+	same := len(names) == len(h.Columns)
+	for i := range h.Columns {
+		same = same && lines(names[i]) == lines(h.Columns[i].Name)
+	}
+	if !same {
+		return set, stale("The columns of the file are not those that your form is about, so what you said of them would be lost.")
+	}
+	if len(names) > 0 {
+		var kinds []importer.Type
+		for _, kind := range v.PostForm["type"] {
+			kinds = append(kinds, importer.Type(kind))
+		}
+		set.Mapping = h.Arrange(set.Mapping, v.PostForm["field"], kinds)
+	}
+	return set, nil
+}
+
+// takeOptions takes options of an import from a form whose fields have their names. A field without
+// a value says nothing. Times are UTC.
+func takeOptions(v *visit, c *importer.Choices, names ...string) error {
+	c.Now = time.Now()
+	for _, name := range names {
+		for _, value := range v.PostForm[name] {
+			value = strings.TrimSpace(value)
+			switch {
+			case value == "":
+				continue
+			case value == "on":
+				value = "true"
+			case name == "deadline", name == "not-before":
+				value += ":00Z" // an input of the type datetime-local has neither seconds nor a zone
+			}
+			if err := c.Set(name, value); err != nil {
+				return optionProblem(err)
+			}
+		}
+	}
+	return nil
+}
+
+// optionProblem makes a page of what is wrong with an option; nil stays nil.
+func optionProblem(err error) error {
+	wrong, ok := errors.AsType[*importer.OptionError](err)
+	if !ok {
+		return err
+	}
+	what := strings.ReplaceAll(wrong.Name, "-", " ")
+	return badRequest(sentence(strings.ToUpper(what[:1])+what[1:]+": "+wrong.Seen)+" Nothing was imported.", "Go back and change it, or leave it out.")
+}
+
+// writeConstants writes constant fields, one name=value a line.
+func writeConstants(set map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(name + "=" + set[name] + "\n")
+	}
+	return b.String()
+}
+
+func readConstants(text string) (map[string]string, error) {
+	var out map[string]string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); !found || name == "" {
+			return nil, fmt.Errorf("%q is not NAME=VALUE, as in channel=web", shorten(line, 60))
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// loadMapping sets the columns as a file says that this page or enqueue has saved, and checks again. The file comes as
+// the form's file, or as its text.
+func loadMapping(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	name, from := "mapping", io.Reader(strings.NewReader(v.PostFormValue("text")))
+	if file, header, err := v.FormFile("file"); err == nil {
+		defer func() { _ = file.Close() }()
+		name, from = header.Filename, file
+	}
+	set := u.Settings
+	if set.Mapping, err = importer.ReadMapping(name, from); err == nil {
+		err = set.Mapping.Validate()
+	}
+	if err != nil {
+		return &problem{status: http.StatusUnprocessableEntity, what: sentence("The columns cannot be read: "+err.Error()) + " Nothing was changed.", todo: "Choose a file that Save the columns for enqueue has written, or correct this one.", cause: err}
+	}
+	return checkAgain(v, u.ID, set)
+}

@@ -1,0 +1,129 @@
+package console
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
+	"orderpost/internal/journal"
+)
+
+// download sets the headers of a file to save.
+func download(v *visit, name, kind string) {
+	v.w.Header().Set("Content-Type", kind)
+	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
+}
+
+const (
+	csvType  = "text/csv; charset=utf-8"
+	bookType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+)
+
+func mappingFile(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	download(v, u.Source()+".mapping.yaml", "application/yaml")
+	return v.s.desk.MappingFile(u.ID, v.w)
+}
+
+func rejectsFile(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	if u.Checked == nil || u.Checked.Rejects == "" {
+		return notFound("This upload has no file of bad rows.", "Check it again.")
+	}
+	return handOut(v, &u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
+		return map[string]int{"exported": u.Checked.Summary.Invalid}, v.s.desk.Rejects(v.Context(), u.ID, w)
+	})
+}
+
+func resultsFile(v *visit) error {
+	u, err := uploadOf(v)
+	if err != nil {
+		return err
+	}
+	as := importer.FormatCSV
+	if v.FormValue("as") == string(importer.FormatXLSX) {
+		as = importer.FormatXLSX
+	}
+	return handOut(v, &u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
+		tally, err := v.s.desk.ResultsAs(v.Context(), u.ID, w, as)
+		rows := 0
+		for _, n := range tally {
+			rows += n
+		}
+		return map[string]int{"exported": rows}, err
+	})
+}
+
+// handOut sends a file with rows of an upload. The journal has who took it, as it has of
+// dead letters: rows have the bodies of orders.
+func handOut(v *visit, u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
+	about := journal.About{Kind: journal.Export, Details: map[string]string{"what": what, "file": u.Source(), "upload": u.ID}}
+	if u.Import != nil {
+		about.Batch = u.Import.Batch
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
+	if err != nil {
+		return unannounced(err)
+	}
+	kind := csvType
+	if strings.HasSuffix(name, "."+string(importer.FormatXLSX)) {
+		kind = bookType
+	}
+	out := &late{v: v, begin: func() { download(v, name, kind) }}
+	counts, err := write(out)
+	_ = v.s.unwritten(act, act.End(v.Context(), exported(v.Context(), counts, err))) // the answer is a file
+	if !out.begun {
+		return err // nothing was sent: the person gets a page
+	}
+	return streamed(v, err)
+}
+
+// exported is what the journal keeps of a file that was handed out.
+func exported(ctx context.Context, counts map[string]int, err error) journal.Result {
+	r := journal.Result{End: journal.Done, Counts: counts}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.End, r.Error = journal.Stopped, "the download was cut off"
+	case err != nil:
+		r.End, r.Error = journal.Failed, err.Error()
+	}
+	return r
+}
+
+// streamed ends a download. A download that failed is cut off, so that nobody takes it
+// for complete.
+func streamed(v *visit, err error) error {
+	if err != nil {
+		v.s.log.Warn().Err(err).Str("path", v.URL.Path).Msg("a download of the console failed")
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// late sets a download's headers with its first byte.
+type late struct {
+	v     *visit
+	begin func()
+	begun bool
+}
+
+// Write implements io.Writer.
+func (l *late) Write(p []byte) (int, error) {
+	if !l.begun {
+		l.begun = true
+		l.begin()
+	}
+	return l.v.w.Write(p)
+}
