@@ -173,7 +173,7 @@ func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) deadletter.D
 	case journal.Resolve:
 		return deadletter.Resolve(s.queue, as, who)
 	case journal.Lookup:
-		return deadletter.Lookup(s.queue, s.now().Add(lookupFor), who)
+		return deadletter.Replay(s.queue, settle.ReplayOptions{LookupUntil: s.now().Add(lookupFor), Person: who})
 	default:
 		o := settle.ReplayOptions{ResubmitUnknown: p.unknown, Person: who}
 		if p.late {

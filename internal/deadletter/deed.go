@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"errors"
-	"time"
 
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
@@ -50,45 +49,33 @@ func (d Deed) Stays(f Fate) bool {
 	return f != d.Does && f != Gone && f != Fate(settle.ReplayedBefore.String())
 }
 
-// Lookup has workers ask the API about the orders in doubt, until a time. None of them is posted.
-func Lookup(q *queue.Queue, until time.Time, who settle.Person) Deed {
-	d := Replay(q, settle.ReplayOptions{LookupUntil: until, Person: who})
-	replay, look := d.do, d.look
-	asked := func(f Fate) Fate {
-		if f == d.Does {
-			return Asked
-		}
-		return f
-	}
-	return Deed{Kind: journal.Lookup, Does: Asked, settledByLook: d.settledByLook,
-		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
-			fate, err := replay(ctx, l)
-			return asked(fate), err
-		},
-		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
-			fates, err := look(ctx, page)
-			for i := range fates {
-				fates[i] = asked(fates[i])
-			}
-			return fates, err
-		}}
-}
-
-// Replay puts letters back into the queue.
+// Replay puts letters back into the queue: to be sent, or with LookupUntil to be looked up alone.
 func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
-	return Deed{Kind: journal.Replay, Does: Fate(settle.Replayed.String()),
+	kind, does := journal.Replay, Fate(settle.Replayed.String())
+	if !o.LookupUntil.IsZero() {
+		kind, does = journal.Lookup, Asked
+	}
+	fate := func(end settle.Replay) Fate {
+		switch end {
+		case settle.Replayed:
+			return does
+		case settle.ReplayNone:
+			return Unsettled
+		default:
+			return Fate(end.String())
+		}
+	}
+	return Deed{Kind: kind, Does: does,
 		settledByLook: []Fate{Fate(settle.ReplayInDoubt.String()), Fate(settle.ReplayOtherInDoubt.String()), Fate(settle.ReplayAccepted.String()), Fate(settle.ReplayLate.String()), Fate(settle.ReplayCertain.String()), Fate(settle.ReplayForeign.String())},
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
 			end, err := q.Operator.Replay(ctx, l, o)
-			return Fate(end.String()), err
+			return fate(end), err
 		},
 		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
 			ends, err := DryRunReplay(ctx, q, page, o)
 			fates := make([]Fate, len(ends))
 			for i, end := range ends {
-				if fates[i] = Fate(end.String()); end == settle.ReplayNone {
-					fates[i] = Unsettled
-				}
+				fates[i] = fate(end)
 			}
 			return fates, err
 		}}

@@ -15,21 +15,27 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-type replayCommand struct {
+// requeue is what the commands share that put letters' orders into the queue.
+type requeue struct {
 	act
-	resubmit bool
-	rate     float64
-	limit    int
-	deadline string
+	rate float64
 	// nothingSent is a sentence if the orders wait because no worker sends.
 	nothingSent string
 }
 
+type replayCommand struct {
+	requeue
+	resubmit bool
+	limit    int
+	deadline string
+}
+
 func newReplayCommand(s *surroundings) *cobra.Command {
-	c := &replayCommand{act: act{selection: selection{surroundings: s}, would: "done"}}
+	c := &replayCommand{requeue: newRequeue(s)}
 	cmd := &cobra.Command{
 		Use:   "replay [ORDER_NO]",
 		Short: "Put the orders of dead letters back into the queue",
@@ -47,7 +53,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 	}
 	c.register(cmd, "replay")
 	f := cmd.Flags()
-	f.Float64Var(&c.rate, "rate", 0, "orders per second at most; 0 = no limit")
+	c.paced(cmd)
 	f.IntVar(&c.limit, "limit", 0, "orders at most; 0 = all that match")
 	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also orders that may exist at the API; may create an order twice")
 	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that replaces the orders' own deadlines; none removes them")
@@ -59,9 +65,6 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 func (c *replayCommand) options() (o settle.ReplayOptions, err error) {
 	o.ResubmitUnknown = c.resubmit
 	var errs []error
-	if err := order.CheckRate(c.rate); err != nil {
-		errs = append(errs, fmt.Errorf("--rate: %w", err))
-	}
 	if c.limit < 0 {
 		errs = append(errs, errors.New("--limit: cannot be below 0"))
 	}
@@ -82,28 +85,70 @@ func (c *replayCommand) options() (o settle.ReplayOptions, err error) {
 	return o, errors.Join(errs...)
 }
 
+func newRequeue(s *surroundings) requeue {
+	return requeue{act: act{selection: selection{surroundings: s}, would: "done"}}
+}
+
+func (r *requeue) paced(cmd *cobra.Command) {
+	cmd.Flags().Float64Var(&r.rate, "rate", 0, "orders per second at most; 0 = no limit")
+}
+
+// wrongRate names what is wrong with the rate.
+func (r *requeue) wrongRate() error {
+	if err := order.CheckRate(r.rate); err != nil {
+		return fmt.Errorf("--rate: %w", err)
+	}
+	return nil
+}
+
+// carry previews the deed, or does and journals it. lines are those of its summary.
+func (r *requeue) carry(cmd *cobra.Command, q *queue.Queue, g deadletter.Group, d deadletter.Deed, limit int, details map[string]string, lines []line) error {
+	ctx, how := cmd.Context(), deadletter.Options{Limit: limit}
+	if r.rate > 0 {
+		how.Pace = rate.NewLimiter(rate.Limit(r.rate), 1)
+	}
+	if r.dryRun {
+		tally, err := deadletter.Preview(ctx, q, g, d, how)
+		return stayed(d, tally, errors.Join(err, r.report(tally, lines)))
+	}
+	return r.do(cmd, q, g, d, how, journal.About{Details: details}, func(ctx context.Context, t deadletter.Tally) error {
+		if t.Fates[d.Does] > 0 {
+			r.nothingSent = fleet.New(q).NothingSent(ctx)
+		}
+		return r.report(t, lines)
+	})
+}
+
+func (r *requeue) report(t deadletter.Tally, lines []line) error {
+	lines = append(lines, unconfirmed)
+	if r.json {
+		letters := make(map[string]int)
+		for _, l := range lines {
+			letters[string(l.fate)] = t.Fates[l.fate]
+		}
+		return cli.PrintJSON(r.stdout, map[string]any{"dry_run": r.dryRun, "letters": letters, "errors": t.Errors, "nothing_sent": r.nothingSent})
+	}
+	r.summary(t, lines)
+	if r.nothingSent != "" {
+		say(r.stdout, "%s The orders wait.", cli.Printable(cli.Sentence(r.nothingSent)))
+	}
+	return nil
+}
+
 func (c *replayCommand) run(cmd *cobra.Command) error {
 	o, wrong := c.options()
-	ctx := cmd.Context()
-	q, group, done, err := c.open(ctx, c.check(), wrong)
+	q, group, done, err := c.open(cmd.Context(), c.check(), c.wrongRate(), wrong)
 	defer done()
 	if err != nil {
 		return err
 	}
-	deed, how := deadletter.Replay(q, o), deadletter.Options{Limit: c.limit}
-	if c.rate > 0 {
-		how.Pace = rate.NewLimiter(rate.Limit(c.rate), 1)
-	}
-	if c.dryRun {
-		tally, err := deadletter.Preview(ctx, q, group, deed, how)
-		return stayed(deed, tally, errors.Join(err, c.report(tally)))
-	}
-	return c.do(cmd, q, group, deed, how, journal.About{Details: c.details()}, func(ctx context.Context, t deadletter.Tally) error {
-		if t.Fates[deed.Does] > 0 {
-			c.nothingSent = fleet.New(q).NothingSent(ctx)
+	var lines []line
+	for _, how := range settle.Replays() {
+		if how != settle.ReplayCertain { // of a lookup
+			lines = append(lines, line{deadletter.Fate(how.String()), explained(how, c.dryRun)})
 		}
-		return c.report(t)
-	})
+	}
+	return c.carry(cmd, q, group, deadletter.Replay(q, o), c.limit, c.details(), lines)
 }
 
 // details are the parameters that the journal keeps.
@@ -151,25 +196,4 @@ func explained(how settle.Replay, dry bool) string {
 	default:
 		return "stay: the subject is not the order_no's; export, correct and enqueue"
 	}
-}
-
-func (c *replayCommand) report(t deadletter.Tally) error {
-	var lines []line
-	letters := map[string]int{"failed": t.Fates[deadletter.Unsettled]}
-	for _, how := range settle.Replays() {
-		if how == settle.ReplayCertain { // of a lookup
-			continue
-		}
-		fate := deadletter.Fate(how.String())
-		lines = append(lines, line{fate, explained(how, c.dryRun)})
-		letters[how.String()] = t.Fates[fate]
-	}
-	if c.json {
-		return cli.PrintJSON(c.stdout, map[string]any{"dry_run": c.dryRun, "letters": letters, "errors": t.Errors, "nothing_sent": c.nothingSent})
-	}
-	c.summary(t, append(lines, unconfirmed))
-	if c.nothingSent != "" {
-		say(c.stdout, "%s The orders wait.", cli.Printable(cli.Sentence(c.nothingSent)))
-	}
-	return nil
 }
