@@ -12,7 +12,8 @@ import (
 
 const (
 	// stallTold is how long a trial may go without progress before the bench says what it
-	// sees, and stallTimeout before the trial fails.
+	// sees, and stallTimeout before the trial fails. A large file is checked before its first
+	// order goes, so a trial has that time once more for each million orders.
 	stallTold    = 3 * time.Second
 	stallTimeout = time.Minute
 	// stallLines is how many lines of each log it shows.

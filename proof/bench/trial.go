@@ -188,14 +188,15 @@ func (s *stage) workerEnv(more ...string) []string {
 // untilDone waits until the API has seen every order and none is left in the queue.
 func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 	var p progress
+	longest := stallTimeout * time.Duration(1+s.orders/1_000_000)
 	for pending := uint64(0); ; {
 		seen, err := s.api.seen(ctx, false)
 		if err != nil {
 			return time.Time{}, err
 		}
 		idle := p.noted(seen.Orders, pending)
-		if idle > stallTimeout {
-			return time.Time{}, fmt.Errorf("the API has seen %d orders of %d, and nothing moved for %s", seen.Orders, s.orders, stallTimeout)
+		if idle > longest {
+			return time.Time{}, fmt.Errorf("the API has seen %d orders of %d, and nothing moved for %s", seen.Orders, s.orders, longest)
 		}
 		s.told(ctx, &p, idle)
 		if seen.Refused > 0 {
