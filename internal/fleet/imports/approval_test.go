@@ -129,7 +129,7 @@ func TestNothingMakesRoomBelowTheLimit(t *testing.T) {
 
 // assessedOf assesses orders with these fields. names are the columns with their sums.
 func assessedOf(column string, bodies ...string) (names []string, a *Assessment) {
-	s := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: map[string]*Column{}, texts: map[string]*Column{}}
+	s := &assessor{digest: sha256.New(), seed: maphash.MakeSeed(), sums: NewSums(column)}
 	for i, body := range bodies {
 		s.add(&settle.Message{Seq: uint64(i + 1), Data: fmt.Appendf(nil, `{"order_no":"%d.5","timeout":30,%s}`, i+1, body)})
 	}

@@ -1,19 +1,13 @@
 package imports
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"hash"
 	"hash/maphash"
-	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -45,25 +39,10 @@ type Assessment struct {
 	// Repeated counts the orders whose order_no is there more than once, Unreadable those
 	// that are no orders: a worker ends them as invalid.
 	Repeated, Unreadable int
-	// Columns are the fields of the orders with numbers, by name, without the timeout, and
-	// the texts that hold amounts. MoreColumns says that there are others.
+	// Columns are those of [Sums]. MoreColumns says that there are others.
 	Columns     []*Column
 	MoreColumns bool
 	First       []AssessedRow
-}
-
-// Column sums up one field of the orders, by its path, as in order.amount.
-type Column struct {
-	Name string
-	// Sum is exact, and so is Unsigned, which adds up the numbers without their signs. Numbers
-	// counts the orders that have one, Others those that have none, or one of more than 100 digits.
-	Sum, Unsigned   decimal.Decimal
-	Numbers, Others int
-	last            uint64 // the order counted last: a.b may be a field, and b a field of a
-	// Text says that the numbers are texts, and amounts: some has decimal places, and no
-	// order has another text there.
-	Text    bool
-	Largest []AssessedRow
 }
 
 // AssessedRow is one order of an import.
@@ -84,11 +63,8 @@ func (a *Assessment) Column(name string) *Column {
 
 // Limits of an assessment.
 const (
-	mostColumns  = 40
-	mostTexts    = 1000
 	shownRows    = 5
 	mostBodyText = 2000
-	mostDigits   = 100
 )
 
 // Assess reads all that waits of an import, at most up to a sequence. column is one whose
@@ -99,7 +75,7 @@ func Assess(ctx context.Context, q *queue.Queue, batch, column string, upTo uint
 	if err != nil {
 		return nil, err
 	}
-	a := &assessor{column: column, digest: sha256.New(), seed: maphash.MakeSeed(), columns: make(map[string]*Column), texts: make(map[string]*Column)}
+	a := &assessor{digest: sha256.New(), seed: maphash.MakeSeed(), sums: NewSums(column)}
 	a.out.UpTo.Birth = end.Birth          // as of before the reading
 	pages := make(chan []*settle.Message) // the next one is read while one is added up
 	both, ctx := errgroup.WithContext(ctx)
@@ -134,12 +110,10 @@ func Assess(ctx context.Context, q *queue.Queue, batch, column string, upTo uint
 // assessor reads orders one after another.
 type assessor struct {
 	out     Assessment
-	column  string
 	digest  hash.Hash
 	seed    maphash.Seed
 	numbers []uint64 // hashes of the order_nos
-	columns map[string]*Column
-	texts   map[string]*Column // nil = not all are numbers
+	sums    *Sums
 }
 
 func (a *assessor) add(m *settle.Message) {
@@ -165,14 +139,11 @@ func (a *assessor) add(m *settle.Message) {
 	if len(o.First) < shownRows {
 		o.First = append(o.First, assessed(m))
 	}
-	var fields map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(m.Data))
-	decoder.UseNumber()
-	if _, err := order.Parse(m.Data); err != nil || decoder.Decode(&fields) != nil {
+	if _, err := order.Parse(m.Data); err != nil {
 		o.Unreadable++
 		return
 	}
-	a.fields("", fields, m)
+	a.sums.Add(m.Data, func() AssessedRow { return assessed(m) })
 }
 
 // assessed returns the row of an order. Only a few are shown.
@@ -189,82 +160,6 @@ func (a *assessor) write(m *settle.Message) {
 	}
 }
 
-// fields adds the numbers of an object to their columns.
-func (a *assessor) fields(prefix string, object map[string]any, m *settle.Message) {
-	for name, value := range object {
-		name = prefix + name
-		switch v := value.(type) {
-		case map[string]any:
-			a.fields(name+".", v, m)
-		case json.Number:
-			if name != order.FieldTimeout || name == a.column {
-				a.number(a.columns, mostColumns, name, v.String(), m)
-			}
-		case string:
-			if name == a.column {
-				a.number(a.columns, mostColumns, name, v, m)
-			} else if name != order.FieldOrderNo && v != "" {
-				a.text(name, v, m)
-			}
-		}
-	}
-}
-
-// amount matches the texts that may be amounts. A number with a zero in front is a code.
-var amount = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
-
-// text adds a text to its column, which has amounts unless one text is none.
-func (a *assessor) text(name, text string, m *settle.Message) {
-	switch c, known := a.texts[name]; {
-	case known && c == nil:
-	case !amount.MatchString(text) || len(text) > mostDigits:
-		if known || len(a.texts) < mostTexts {
-			a.texts[name] = nil
-		}
-	default:
-		if a.number(a.texts, mostTexts, name, text, m); strings.Contains(text, ".") && a.texts[name] != nil {
-			a.texts[name].Text = true
-		}
-	}
-}
-
-func (a *assessor) number(in map[string]*Column, most int, name, text string, m *settle.Message) {
-	c := in[name]
-	if c == nil {
-		if len(in) >= most && name != a.column {
-			a.out.MoreColumns = true
-			return
-		}
-		c = &Column{Name: name}
-		in[name] = c
-	}
-	if len(text) > mostDigits {
-		return
-	}
-	value, err := decimal.NewFromString(text)
-	if err != nil || !summable(value, text) {
-		return
-	}
-	if c.Numbers == 0 || c.last != m.Seq {
-		c.Numbers, c.last = c.Numbers+1, m.Seq
-	}
-	c.Sum, c.Unsigned = c.Sum.Add(value), c.Unsigned.Add(value.Abs())
-	at, _ := slices.BinarySearchFunc(c.Largest, value, func(r AssessedRow, v decimal.Decimal) int {
-		return cmp.Or(v.Cmp(r.Value), -1) // behind those that are as large
-	})
-	if at < shownRows {
-		row := assessed(m)
-		row.Value = value
-		c.Largest = slices.Insert(c.Largest, at, row)
-		c.Largest = c.Largest[:min(len(c.Largest), shownRows)]
-	}
-}
-
-// summable reports whether a number can be added up exactly in bounded memory.
-func summable(d decimal.Decimal, text string) bool {
-	return len(text) <= mostDigits && d.Exponent() <= mostDigits && d.Exponent() >= -mostDigits
-}
-
 func (a *assessor) finish() *Assessment {
 	o := &a.out
 	o.Digest = hex.EncodeToString(a.digest.Sum(nil))
@@ -274,19 +169,6 @@ func (a *assessor) finish() *Assessment {
 			o.Repeated++
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.texts)) {
-		switch c := a.texts[name]; {
-		case c == nil || !c.Text || a.columns[name] != nil:
-		case len(a.columns) < mostColumns:
-			a.columns[name] = c
-		default:
-			o.MoreColumns = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.columns)) {
-		c := a.columns[name]
-		c.Others = o.Count - c.Numbers
-		o.Columns = append(o.Columns, c)
-	}
+	o.Columns, o.MoreColumns = a.sums.Columns(o.Count)
 	return o
 }
