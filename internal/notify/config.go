@@ -15,6 +15,8 @@ type Config struct {
 	URL        string      `env:"NOTIFY_URL" desc:"address to which outcomes are posted as webhooks; empty = none are"`
 	Secret     secret.Text `env:"NOTIFY_SECRET" desc:"secret (whsec_…) that signs webhooks; two, one a line, while the receiver changes to the new one"`
 	SecretFile string      `env:"NOTIFY_SECRET_FILE" desc:"file with the secret(s), read again when it changes"`
+	TLSCert    string      `env:"NOTIFY_TLS_CERT_FILE" desc:"PEM file of the certificate that the receiver is shown (mutual TLS), read again with its key when it changes"`
+	TLSKey     string      `env:"NOTIFY_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
 	Outcomes   []string    `env:"NOTIFY_OUTCOMES" desc:"only webhooks about these outcomes, comma-separated; empty = all"`
 	Sources    []string    `env:"NOTIFY_SOURCES" desc:"only webhooks about orders of these sources, comma-separated; * stands for any text; empty = all"`
 	Imports    []string    `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), likewise"`
@@ -42,6 +44,9 @@ func (c Config) Validate() error {
 	errs := []error{c.checkSecret()}
 	if _, err := endpoint.HTTP(c.URL, "outcomes", c.PlainHTTPHosts); err != nil {
 		errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_URL: %w", err))
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		errs = append(errs, errors.New("ORDERPOST_NOTIFY_TLS_CERT_FILE: a certificate needs its key (ORDERPOST_NOTIFY_TLS_KEY_FILE), and a key its certificate"))
 	}
 	if c.Begin != beginNow && c.Begin != beginOldest {
 		errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_BEGIN: %q: give %s or %s", c.Begin, beginNow, beginOldest))

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/platform/livefile"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -58,6 +59,13 @@ func NewSender(o Options) (*Sender, error) {
 	s.client = newClient(o.Config, keys, func(err error) {
 		s.log.Warn().Err(err).Msg("the secret for webhooks cannot be read again; the former one stays in use")
 	})
+	if o.Config.TLSCert != "" {
+		cert, err := livefile.OpenCertificate("ORDERPOST_NOTIFY_TLS_CERT_FILE", o.Config.TLSCert, o.Config.TLSKey, o.Log)
+		if err != nil {
+			return nil, err
+		}
+		s.client.transport.TLSClientConfig.GetClientCertificate = cert.ForServer
+	}
 	return s, nil
 }
 

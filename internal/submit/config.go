@@ -20,6 +20,8 @@ type Config struct {
 	URL            string   `env:"API_URL" desc:"base URL of the API, without /v1"`
 	PlainHTTPHosts []string `env:"PLAIN_HTTP_HOSTS" desc:"hosts beyond loopback to which plain http is allowed, comma-separated"`
 	CAFile         string   `env:"API_CA_FILE" desc:"PEM file of authorities to trust for the API, besides the system's"`
+	TLSCertFile    string   `env:"API_TLS_CERT_FILE" desc:"PEM file of the certificate that the API is shown (mutual TLS), read again with its key when it changes"`
+	TLSKeyFile     string   `env:"API_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
 	Traceparent    bool     `env:"API_TRACEPARENT" envDefault:"false" desc:"send the order's W3C traceparent header to the API"`
 
 	Concurrency int     `env:"CONCURRENCY" envDefault:"64" desc:"orders in flight at the same time"`
@@ -93,12 +95,12 @@ func (c Config) http(base *url.URL, rules *answer.Rules) http1.Config {
 		u.Path += path
 		return &u
 	}
-	return http1.Config{Orders: at(orderPath), Account: at(accountPath), Base: base, CAFile: c.CAFile,
+	return http1.Config{Orders: at(orderPath), Account: at(accountPath), Base: base, CAFile: c.CAFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile,
 		ConnectTimeout: c.ConnectTimeout, TLSTimeout: c.TLSTimeout, RequestTimeout: c.RequestTimeout, IdleTimeout: c.IdleTimeout,
 		AllHeaders: c.Rules != "", OtherOrderNo: rules.AllowsOtherOrderNo} // a rule may read any header
 }
 
-// CheckFiles returns what is wrong with the file of authorities, or with the proxy of the environment.
+// CheckFiles returns what is wrong with the files of certificates, or with the proxy of the environment.
 // Validate has looked at everything else.
 func (c Config) CheckFiles() error {
 	if c.validateURL() != nil {
@@ -141,6 +143,9 @@ func (c Config) Validate() error {
 	}
 	if !(c.BreakerRatio >= 0 && c.BreakerRatio <= 1) {
 		bad("BREAKER_RATIO", "%v is not between 0 and 1", c.BreakerRatio)
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		bad("API_TLS_CERT_FILE", "a certificate needs its key (ORDERPOST_API_TLS_KEY_FILE), and a key its certificate")
 	}
 	if c.HoldRetry < 0 {
 		bad("HOLD_RETRY", "%s is below 0", c.HoldRetry)

@@ -96,6 +96,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		return nil, err
 	}
 	conf := cfg.http(base, s.judge.Rules)
+	conf.Log = deps.Log
 	if s.client, err = http1.New(conf); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // certificateAge is how long a certificate is shown before its files are read again.
 const certificateAge = 10 * time.Second
 
-// Certificate is a server's certificate with its key, in two PEM files that are read again when
+// Certificate is a certificate with its key, of a server or of a client, in two PEM files that are read again when
 // they change, so that a renewed certificate needs no restart. It is safe for concurrent use.
 type Certificate struct {
 	setting, certFile, keyFile string
@@ -56,7 +56,12 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// Invalid returns why clients refuse the certificate at this time, or nil.
+// ForServer is Get for a server that asks a client for its certificate. It is a [tls.Config.GetClientCertificate].
+func (c *Certificate) ForServer(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return c.Get(nil)
+}
+
+// Invalid returns why the other side refuses the certificate at this time, or nil.
 func (c *Certificate) Invalid() error {
 	now, leaf := time.Now(), c.pair.Leaf
 	switch {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 )
 
@@ -20,6 +21,9 @@ type Config struct {
 	Account *url.URL // of the account
 	Base    *url.URL // the API's address, below which orders are looked up
 	CAFile  string   // PEM file of authorities to trust for the API, besides the system's; "" = none
+	// CertFile and KeyFile are PEM files of the certificate that the API is shown, read again when they change; "" = none is.
+	CertFile, KeyFile string
+	Log               zerolog.Logger // hears of a certificate that cannot be read again, or is not valid
 
 	ConnectTimeout time.Duration // name resolution and TCP connect of one request
 	TLSTimeout     time.Duration // TLS handshake of one request
@@ -114,6 +118,9 @@ func (c *Client) do(ctx context.Context, r *request) (x Exchange) {
 		}
 	}
 	keep := c.exchange(ctx, conn, r, until, &x)
+	if x.Phase == PhaseSent && conn.requests == 1 && aboutOurCertificate(x.Err) {
+		x.Phase, x.Err = PhaseConnect, explain(c.dialer.addr, "", x.Err)
+	}
 	if r.No != "" {
 		x.Answer.Examine(r.No)
 		keep = keep && !x.Answer.Stray && (!x.Answer.AboutAnother(x.Answer.Status < 300) || c.cfg.OtherOrderNo != nil && c.cfg.OtherOrderNo())
@@ -192,6 +199,8 @@ func (c *Client) readEarly(ctx context.Context, conn *conn, came int64, until ti
 	c.read(ctx, conn, came, until, &early)
 	if early.Phase == PhaseDone && early.Answer.Status >= http.StatusBadRequest {
 		x.Answer, x.Phase, x.Err = early.Answer, PhaseDone, nil
+	} else if aboutOurCertificate(early.Err) {
+		x.Err = early.Err
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"orderpost/internal/platform/livefile"
 	"orderpost/internal/platform/textfile"
 )
 
@@ -44,6 +45,14 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 		ClientSessionCache: tls.NewLRUClientSessionCache(64),
 		// A request of up to 16 KiB is then one record, and thus one write.
 		DynamicRecordSizingDisabled: true,
+	}
+	if cfg.CertFile != "" {
+		cert, err := livefile.OpenCertificate("ORDERPOST_API_TLS_CERT_FILE", cfg.CertFile, cfg.KeyFile, cfg.Log)
+		if err != nil {
+			return nil, err
+		}
+		conf.GetClientCertificate = cert.ForServer
+		conf.ClientSessionCache = nil // a session that goes on shows no certificate, and a renewed one would not be seen
 	}
 	if cfg.CAFile == "" {
 		return conf, nil

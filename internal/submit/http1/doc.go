@@ -15,11 +15,13 @@
 //
 // # Was anything sent?
 //
-// A request without an answer had no effect in two cases:
+// A request without an answer had no effect in three cases:
 //
 //   - There was no connection yet: PhaseConnect.
 //   - The socket took no byte of it: PhaseSend. The request is alone on its connection until
 //     its answer is read, and the socket counts bytes below TLS.
+//   - The server refused the client's certificate, of which TLS 1.3 tells after the request may have been sent
+//     (handshake.go): PhaseConnect, too.
 //
 // Every other request without an answer may have had one. No request is sent twice: taking
 // a connection, writing and reading are separate steps, and none is repeated. That is why

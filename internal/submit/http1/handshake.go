@@ -91,15 +91,38 @@ func alertWords(text string) string {
 		{"protocol version not supported", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},
 		{"unsupported protocol version", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},
 		{"no application protocol", "the server offers no HTTP/1.1, which is all that is spoken here"},
-		{"certificate required", "the server wants a certificate of the client, and there is no setting for one"},
+		{"certificate required", "the server wants a certificate of the client: name its files in ORDERPOST_API_TLS_CERT_FILE and ORDERPOST_API_TLS_KEY_FILE"},
+		{"expired certificate", "the server says that the certificate in ORDERPOST_API_TLS_CERT_FILE has expired: renew it"},
+		{"revoked certificate", "the server says that the certificate in ORDERPOST_API_TLS_CERT_FILE was revoked: ask whoever signed it for another one"},
+		{"unknown certificate authority", "the server does not trust the authority of the certificate in ORDERPOST_API_TLS_CERT_FILE: the file needs the authorities in between, too, or the API's operator must add yours"},
+		{"bad certificate", "the server takes no such certificate as that in ORDERPOST_API_TLS_CERT_FILE, or none at all: ask the API's operator for one"},
+		{"unsupported certificate", "the server takes no certificate of this kind (ORDERPOST_API_TLS_CERT_FILE): is it one for clients?"},
+		{"unknown certificate", "the server does not accept the certificate in ORDERPOST_API_TLS_CERT_FILE"},
+		{"access denied", "the server knows the certificate in ORDERPOST_API_TLS_CERT_FILE, and does not let it in"},
 		{"unrecognized name", "the server does not know this host name: is ORDERPOST_API_URL right?"},
-		{"remote error: tls: handshake failure", "the server agreed to no cipher that is safe, or wants a certificate of the client"},
+		{"remote error: tls: handshake failure", "the server agreed to no cipher that is safe, or wants a certificate of the client (ORDERPOST_API_TLS_CERT_FILE)"},
 	} {
 		if strings.Contains(text, a.seen) {
 			return a.words
 		}
 	}
 	return text
+}
+
+// aboutOurCertificate reports whether a server refused the certificate of the client, or the lack of one. In TLS 1.3 a client
+// hears of that after its own handshake, when it may have sent a request. The server has read none: it judges the
+// certificate before it takes any data (RFC 8446, 2 and 4.4.2.4), and an alert is authenticated (6). It does not judge
+// later on the same connection either, because this client does not offer that (4.2.6). crypto/tls has no type for alerts.
+func aboutOurCertificate(err error) bool {
+	if err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
+		return false
+	}
+	for _, alert := range []string{"bad certificate", "unsupported certificate", "revoked certificate", "expired certificate", "unknown certificate", "access denied", "certificate required"} {
+		if strings.HasSuffix(err.Error(), "tls: "+alert) || strings.HasSuffix(err.Error(), "tls: "+alert+" authority") {
+			return true
+		}
+	}
+	return false
 }
 
 // recordTracker tracks where the TLS records end that are read from a connection.

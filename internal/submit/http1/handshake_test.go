@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -92,19 +94,62 @@ func TestHandshakesThatFail(t *testing.T) {
 	}
 }
 
-// The server wants a certificate: in TLS 1.3 the client hears of it after its
-// handshake, when it may have sent the order.
+// TestServerThatWantsACertificate: the client shows that of its files, also a new one of them. A server that refuses it, or
+// the lack of one, has read no order, although in TLS 1.3 the client hears of that when it may have sent the order.
 func TestServerThatWantsACertificate(t *testing.T) {
-	w := &way{secure: true}
-	s := (&way{}).raw(t, func(_ *rawServer, _ int, conn net.Conn, _ *bufio.Reader) {
-		conf := w.serverTLS()
-		conf.ClientAuth = tls.RequireAnyClientCert
-		tls.Server(conn, conf).Handshake()
-		io.Copy(io.Discard, conn) // until the client hangs up
-	})
-	x, _ := w.client(t, "https://"+s.ln.Addr().String(), nil).try(t)
-	require.ErrorContains(t, x.Err, "certificate required")
-	require.Equal(t, ": the server wants a certificate of the client, and there is no setting for one", x.Detail())
+	ours, err := authority.New("ours")
+	require.NoError(t, err)
+	foreign, err := authority.New("foreign")
+	require.NoError(t, err)
+	now := time.Now()
+	certificate := func(a *authority.Authority, c x509.Certificate) (cert, key string) {
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		pair, err := a.Sign(c)
+		require.NoError(t, err)
+		text, secret, err := authority.PEM(pair)
+		require.NoError(t, err)
+		cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+		require.NoError(t, os.WriteFile(cert, text, 0o600))
+		require.NoError(t, os.WriteFile(key, secret, 0o600))
+		return cert, key
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		w := &way{secure: true, version: version}
+		served := 0
+		s := (&way{}).raw(t, func(_ *rawServer, _ int, conn net.Conn, _ *bufio.Reader) {
+			conf := w.serverTLS()
+			conf.ClientAuth, conf.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+			conf.ClientCAs.AppendCertsFromPEM(ours.PEM)
+			over := tls.Server(conn, conf)
+			if over.Handshake() == nil {
+				if _, err := http.ReadRequest(bufio.NewReader(over)); err == nil {
+					served++
+					io.WriteString(over, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{\"code\":0}")
+				}
+			}
+			io.Copy(io.Discard, conn) // until the client hangs up
+		})
+		url := "https://" + s.ln.Addr().String()
+		good, goodKey := certificate(ours, x509.Certificate{})
+		w.client(t, url, func(c *Config) { c.CertFile, c.KeyFile = good, goodKey }).accepted(t)
+		require.Equal(t, 1, served)
+		other, otherKey := certificate(foreign, x509.Certificate{})
+		old, oldKey := certificate(ours, x509.Certificate{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)})
+		for name, tc := range map[string]struct{ cert, key, want string }{
+			"none":    {"", "", "ORDERPOST_API_TLS_CERT_FILE"},
+			"foreign": {other, otherKey, "the server does not trust the authority"},
+			"expired": {old, oldKey, "has expired: renew it"},
+		} {
+			x, j := w.client(t, url, func(c *Config) { c.CertFile, c.KeyFile = tc.cert, tc.key }).try(t)
+			require.Equal(t, PhaseConnect, x.Phase, "%s: %v", name, x.Err)
+			require.Equal(t, "TLS handshake failed", x.Reason(), name)
+			require.Contains(t, x.Detail(), tc.want, name)
+			require.Equal(t, order.Retry, j.Verdict, name)
+		}
+		require.Equal(t, 1, served)
+	}
+	_, err = New(Config{Orders: &url.URL{Scheme: "https", Host: "a"}, CertFile: "nowhere", KeyFile: "nowhere"})
+	require.ErrorContains(t, err, "ORDERPOST_API_TLS_CERT_FILE: ")
 }
 
 func TestTheSecondHandshakeResumesTheSession(t *testing.T) {
