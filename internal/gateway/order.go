@@ -177,19 +177,25 @@ type outcome struct {
 	Created string `json:"created"`
 	Reason  string `json:"reason,omitempty"`
 	// Attempts are those at the order_no; EnqueuedAt and SettledAt are the submission's.
-	Attempts   int       `json:"attempts"`
-	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
-	SettledAt  time.Time `json:"settled_at,omitzero"`
-	Batch      string    `json:"batch,omitempty"`
-	Source     string    `json:"source,omitempty"`
+	Attempts int `json:"attempts"`
+	// Status and Response are the API's last answer, at most 4096 bytes of it; only for whoever brought the order.
+	Status   int    `json:"status,omitempty"`
+	Response string `json:"response,omitempty"`
+	// API are the members of the answer that the rules keep.
+	API        map[string]string `json:"api,omitempty"`
+	EnqueuedAt time.Time         `json:"enqueued_at,omitzero"`
+	SettledAt  time.Time         `json:"settled_at,omitzero"`
+	Batch      string            `json:"batch,omitempty"`
+	Source     string            `json:"source,omitempty"`
 	// Position is the place in the feed; 0 = none yet.
 	Position uint64 `json:"position,omitempty"`
 }
 
-// outcomeOf returns an outcome as the client sees it: without the batch and the source of another
+// outcomeOf returns an outcome as the client sees it: without the batch, the source and the answer of another
 // one that brought the order first.
 func (by *client) outcomeOf(o door.Outcome) *outcome {
-	if !by.may(ReadAll) && o.Source != by.name && !by.owns(o.Source) {
+	others := !by.may(ReadAll) && o.Source != by.name && !by.owns(o.Source)
+	if others {
 		o.Batch, o.Source = "", ""
 	}
 	out := &outcome{OrderNo: o.OrderNo, Submission: o.ID, State: "settled", Outcome: o.Outcome.String(), Created: o.Created, Reason: o.Reason,
@@ -204,6 +210,9 @@ func (by *client) outcomeOf(o door.Outcome) *outcome {
 		out.SettledAt, out.EnqueuedAt = c.RefusedAt, c.EnqueuedAt
 	case r.IntentID == o.ID:
 		out.Attempts, out.SettledAt, out.EnqueuedAt = r.Attempts, r.SettledAt, r.EnqueuedAt
+		if !others {
+			out.Status, out.Response, out.API = r.Status, r.Response, r.API
+		}
 	}
 	return out
 }

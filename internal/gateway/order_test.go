@@ -52,7 +52,7 @@ func TestAnOrderAndItsOutcome(t *testing.T) {
 	r.settle(1)
 	o := (<-waited).outcome(t)
 	require.Equal(t, outcome{OrderNo: "A/1 é", Submission: "local:k1", State: "settled", Outcome: "accepted", Created: "yes", Reason: o.Reason, Attempts: 1,
-		EnqueuedAt: o.EnqueuedAt, SettledAt: o.SettledAt, Source: "local", Position: o.Position}, o)
+		Status: 200, Response: `{"id":"77"}`, EnqueuedAt: o.EnqueuedAt, SettledAt: o.SettledAt, Source: "local", Position: o.Position}, o)
 	require.NotZero(t, o.Position)
 	for _, way := range []string{"&submission=k1", "&submission=local:k1", ""} { // the key, the id, the last word
 		require.Equal(t, o, r.do("GET", "/v1/orders?order_no=A%2F1%20%C3%A9"+way, "").outcome(t), way)

@@ -132,7 +132,7 @@ func (r *rig) settle(n int) {
 		require.Less(r.t, time.Since(began), patience)
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				rep := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
+				rep := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, Response: `{"id":"77"}`, History: order.History{Attempts: 1}}
 				var err error
 				if d.Work == settle.WorkRepeat {
 					_, err = r.worker.Worker.Repeat(r.t.Context(), d)

@@ -33,8 +33,7 @@ type Event struct {
 	Data      any       `json:"data"`
 }
 
-// Order is the data of an event about an order_no. It is what [order.Record] says, without
-// what the API answered.
+// Order is the data of an event about an order_no. It is what [order.Record] says.
 type Order struct {
 	OrderNo string `json:"order_no"`
 	// Outcome and Created are those of the submission that the result is about.
@@ -46,8 +45,12 @@ type Order struct {
 	// the one with the higher position is the later one.
 	Position uint64 `json:"position"`
 	Reason   string `json:"reason,omitempty"`
+	// Status and Response are the API's last answer, at most 4096 bytes of it.
 	Status   int    `json:"status,omitempty"`
-	Attempts int    `json:"attempts"`
+	Response string `json:"response,omitempty"`
+	// API are the members of the answer that the rules keep.
+	API      map[string]string `json:"api,omitempty"`
+	Attempts int               `json:"attempts"`
 	// By is the person who settled the order.
 	By string `json:"by,omitempty"`
 	// Submissions are all that the result tells about, the one that it is about first.
@@ -87,7 +90,7 @@ func messageOf(e settle.Entry, token string, at time.Time, wanted *filter) (*mes
 	}
 	ev := Event{Type: typeOf(r), Timestamp: r.SettledAt, Data: Order{
 		OrderNo: r.OrderNo, Outcome: r.Word, Created: r.Outcome().Created(), Was: r.Was, Position: e.Seq,
-		Reason: r.Reason, Status: r.Status, Attempts: r.Attempts, By: r.By, Submissions: subs}}
+		Reason: r.Reason, Status: r.Status, Response: r.Response, API: r.API, Attempts: r.Attempts, By: r.By, Submissions: subs}}
 	body, err := json.Marshal(ev)
 	return &message{id: eventID(r), kind: ev.Type, orderNo: r.OrderNo, outcome: r.Word, token: token, seq: e.Seq, at: at, body: body}, err
 }

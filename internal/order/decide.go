@@ -202,6 +202,8 @@ type Report struct {
 	Reason   string
 	Said     string
 	Error    string
+	// API are members of an answer that says that the order exists, as the rules keep them, by their names.
+	API map[string]string
 	// History covers all submissions, this one included.
 	History History
 	// Delay is the wait before the next submission (EndSubmissionBudget, EndLookup).

@@ -24,6 +24,9 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.text("reason", r.Reason, false)
 	e.text("said", r.Said, false)
 	e.text("error", r.Error, false)
+	if len(r.API) > 0 {
+		e.list("api", r.API)
+	}
 	e.history(&r.History)
 	e.time("enqueued_at", r.EnqueuedAt)
 	e.number("seq", int64(r.Seq), false)

@@ -196,6 +196,7 @@ func mergeOlder(cur, mine *Record) *Record {
 	raised.corrects(cur)
 	raised.Unsure, raised.By, raised.AllowedFor, raised.Proven, raised.Dropped, raised.Letter = false, "", "", false, false, 0
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
+	raised.API = mine.API
 	raised.Reason, raised.Error = reasonEarlier, ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
 	if cur.BodyHash != mine.BodyHash {

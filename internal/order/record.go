@@ -127,6 +127,8 @@ type Record struct {
 	Said string `json:"said,omitempty"`
 	// Error is the detail for people.
 	Error string `json:"error,omitempty"`
+	// API are members of the answer that says that the order exists, as the rules keep them (`keep:`), by their names.
+	API map[string]string `json:"api,omitempty"`
 
 	History
 	// Position is that of the last copy of the intent that is counted.

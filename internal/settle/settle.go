@@ -102,7 +102,7 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 	now := wk.ledger.time.Now().UTC()
 	rec := &order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
-		Reason: r.Reason, Said: r.Said, Error: r.Error, History: r.History,
+		Reason: r.Reason, Said: r.Said, Error: r.Error, API: r.API, History: r.History,
 		Position: d.Position, Batch: d.Intent.Batch, Source: d.Intent.Source,
 		Worker: wk.ledger.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
 	}

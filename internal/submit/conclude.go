@@ -85,8 +85,10 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 	r, h := t.report, &t.report.History
 	t.before = *h
 	r.Verdict, r.Final, r.Status, r.Reason = j.Verdict, j.Final, x.Answer.Status, j.Reason
-	r.Response, r.Said, t.shown = t.excerpt(x.Answer.Body), "", ""
-	if j.Verdict != order.Accepted {
+	r.Response, r.Said, r.API, t.shown = t.excerpt(x.Answer.Body), "", nil, ""
+	if j.Verdict == order.Accepted {
+		r.API = t.kept(&x.Answer)
+	} else {
 		r.Said, t.shown = x.Answer.Said(t.Order.OrderNo()), x.Answer.Shown()
 	}
 	r.Error = j.Detail
@@ -109,6 +111,15 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 	}
 	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.Verdict, Status: x.Answer.Status,
 		Reason: j.Reason, Rule: j.Rule, Answer: answer.Bounded(r.Response, maxTrailAnswer), DurationMS: x.Ended.Sub(x.Sent).Milliseconds()})
+}
+
+// kept returns the members of an answer that the rules keep.
+func (t *submission) kept(a *answer.Answer) map[string]string {
+	kept := t.judge.Rules.Kept(a)
+	for name, text := range kept {
+		kept[name] = t.clean(text)
+	}
+	return kept
 }
 
 // excerpt returns the part of a body that is recorded.

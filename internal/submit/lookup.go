@@ -121,7 +121,9 @@ func (t *submission) look(ctx context.Context, l *answer.Lookup) order.End {
 	if found != order.FoundNothing {
 		p.Release(gate.Signal{})
 		r.Status, r.Reason, r.Response, r.Repost = x.Answer.Status, answer.Bounded(t.clean(reason), 200), t.excerpt(x.Answer.Body), l.Repost
-		if found != order.FoundExists {
+		if r.API = nil; found == order.FoundExists {
+			r.API = t.kept(&x.Answer)
+		} else {
 			r.Said = x.Answer.Said(t.Order.OrderNo())
 		}
 		end := r.LookedUp(found, t.AbsentFor, l.AbsentFor, time.Now())

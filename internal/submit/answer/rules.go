@@ -100,6 +100,7 @@ func (e *RulesError) Error() string {
 type Rules struct {
 	list  []rule
 	look  *Lookup               // nil = the API is not asked
+	keep  []keptMember          // of answers that say that an order exists
 	file  *livefile.File        // nil = none to read again
 	name  string                // of the file
 	newer atomic.Pointer[Rules] // what Reload read since
@@ -136,7 +137,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	if len(data) > maxRulesFile {
 		return nil, &RulesError{file, 0, fmt.Sprintf("the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)}
 	}
-	nodes, lookup, err := ruleNodes(file, data)
+	nodes, lookup, keep, err := ruleNodes(file, data)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +148,11 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	var errs []error
 	if lookup != nil {
 		if r.look, err = parseLookup(file, lookup); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if keep != nil {
+		if r.keep, err = parseKeep(file, keep); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -181,30 +187,31 @@ func (r *Rules) Lookup() *Lookup {
 	return r.look
 }
 
-// ruleNodes returns the entries of the top-level list `rules:`, and the section `lookup:`, nil if there is none.
-func ruleNodes(file string, data []byte) (rules []yamlast.Node, lookup yamlast.Node, err error) {
+// ruleNodes returns the entries of the top-level list `rules:`, and the sections `lookup:` and `keep:`, nil if there is none.
+func ruleNodes(file string, data []byte) (rules []yamlast.Node, lookup, keep yamlast.Node, err error) {
 	doc, err := textfile.Document(data)
 	if err != nil {
-		return nil, nil, yamlError(file, 0, err)
+		return nil, nil, nil, yamlError(file, 0, err)
 	}
 	if doc == nil {
-		return nil, nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
+		return nil, nil, nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
 	}
 	var top struct {
 		Rules  yamlast.Node `yaml:"rules"`
 		Lookup yamlast.Node `yaml:"lookup"`
+		Keep   yamlast.Node `yaml:"keep"`
 	}
 	if err := textfile.UnmarshalNode(doc, &top); err != nil {
-		return nil, nil, yamlError(file, nodeLine(doc), err)
+		return nil, nil, nil, yamlError(file, nodeLine(doc), err)
 	}
 	list, ok := top.Rules.(*yamlast.SequenceNode)
-	if (!ok || len(list.Values) == 0) && (top.Rules != nil || top.Lookup == nil) {
-		return nil, nil, &RulesError{file, nodeLine(doc), "holds no rules: write `rules:` and a list below it"}
+	if (!ok || len(list.Values) == 0) && (top.Rules != nil || top.Lookup == nil && top.Keep == nil) {
+		return nil, nil, nil, &RulesError{file, nodeLine(doc), "holds no rules: write `rules:` and a list below it"}
 	}
 	if ok {
 		rules = list.Values
 	}
-	return rules, top.Lookup, nil
+	return rules, top.Lookup, top.Keep, nil
 }
 
 func nodeLine(n yamlast.Node) int {
