@@ -12,7 +12,7 @@ import (
 )
 
 // notLookedAt are routes that answer no page of their own.
-var notLookedAt = []string{"GET /login", "GET /upload/{id}/mapping", "GET /upload/{id}/rejects", "GET /upload/{id}/results", "GET /upload/{id}/events"}
+var notLookedAt = []string{"GET /login", "GET /upload/template", "GET /upload/{id}/mapping", "GET /upload/{id}/rejects", "GET /upload/{id}/results", "GET /upload/{id}/events"}
 
 // TestTheBrowserLooksAtEveryPage: a page that no browser has seen may be unreadable for
 // somebody.

@@ -21,7 +21,10 @@ type Config struct {
 
 	Proxies    []string `env:"CONSOLE_PROXIES" desc:"addresses or networks of authenticating proxies, comma-separated; headers from others are not believed"`
 	UserHeader string   `env:"CONSOLE_USER_HEADER" desc:"header in which the proxy names the person, such as X-Forwarded-User; needs ORDERPOST_CONSOLE_PROXIES"`
-	ProxyRole  string   `env:"CONSOLE_PROXY_ROLE" envDefault:"viewer" desc:"role of a person whom the proxy names and who is not in the file of users; none = refused"`
+	ProxyRole  string   `env:"CONSOLE_PROXY_ROLE" envDefault:"viewer" desc:"role of a person whom the proxy names and who is neither in the file of users nor in a group with a role; none = refused"`
+
+	GroupsHeader string   `env:"CONSOLE_GROUPS_HEADER" desc:"header in which the proxy names the person's groups, with commas between them, such as X-Forwarded-Groups; needs ORDERPOST_CONSOLE_USER_HEADER"`
+	GroupRoles   []string `env:"CONSOLE_GROUP_ROLES" desc:"GROUP=ROLE, comma-separated: the roles of those groups; whoever is in several has all their rights"`
 
 	ViewerNKeyFile    string `env:"CONSOLE_VIEWER_NKEY_FILE" desc:"file with the seed of a NATS user that cannot write (role viewer), which reads the pages of people who may only look"`
 	ViewerCreds       string `env:"CONSOLE_VIEWER_CREDS" desc:"NATS credentials file of that user, instead of a seed"`
@@ -68,6 +71,15 @@ func (c Config) Validate() error {
 	}
 	if c.UserHeader != "" && len(c.Proxies) == 0 {
 		bad("USER_HEADER", "anybody can send the header %q; name the proxies whose header counts (ORDERPOST_CONSOLE_PROXIES)", c.UserHeader)
+	}
+	if c.GroupsHeader != "" && c.UserHeader == "" {
+		bad("GROUPS_HEADER", "groups are those of a person whom the proxy names; set ORDERPOST_CONSOLE_USER_HEADER, too")
+	}
+	if (c.GroupsHeader == "") != (len(c.GroupRoles) == 0) {
+		bad("GROUP_ROLES", "the header of groups (ORDERPOST_CONSOLE_GROUPS_HEADER) and what they may do belong together; give both")
+	}
+	if _, err := c.groups(); err != nil {
+		bad("GROUP_ROLES", "%v", err)
 	}
 	if c.ProxyRole != "none" {
 		if _, err := readRole(c.ProxyRole); err != nil {
@@ -130,6 +142,27 @@ func (c Config) proxies() ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/24", text)
 		}
 		out = append(out, p)
+	}
+	return out, nil
+}
+
+// groups reads the rights of the groups.
+func (c Config) groups() (map[string]Rights, error) {
+	out := make(map[string]Rights, len(c.GroupRoles))
+	for _, text := range c.GroupRoles {
+		at := strings.LastIndex(text, "=") // a group's name may have one
+		if at < 1 {
+			return nil, fmt.Errorf("%q is not GROUP=ROLE, as in ops=operator", text)
+		}
+		group := strings.TrimSpace(text[:at])
+		rights, err := readRole(strings.TrimSpace(text[at+1:]))
+		if err != nil {
+			return nil, fmt.Errorf("group %s: %w", group, err)
+		}
+		if _, twice := out[group]; twice || group == "" {
+			return nil, fmt.Errorf("group %q is there already, or has no name", group)
+		}
+		out[group] = rights
 	}
 	return out, nil
 }

@@ -141,8 +141,26 @@ func (s *Server) proxied(r *http.Request) (p Person, named bool) {
 	p = Person{Name: strings.TrimSpace(values[0]), How: "proxy"}
 	if u, found := s.users.find(p.Name); found {
 		p.Rights = u.rights
+	} else if rights, member := s.groupRights(r); member {
+		p.Rights = rights
 	} else if s.cfg.ProxyRole != "none" {
 		p.Rights, _ = readRole(s.cfg.ProxyRole) // Validate has checked it
 	}
 	return p, true
+}
+
+// groupRights returns all rights of the groups that the proxy names. member is false if none of them has a role.
+func (s *Server) groupRights(r *http.Request) (all Rights, member bool) {
+	if s.cfg.GroupsHeader == "" {
+		return all, false
+	}
+	groups, _ := s.cfg.groups() // Validate has checked them
+	for _, value := range r.Header.Values(s.cfg.GroupsHeader) {
+		for name := range strings.SplitSeq(value, ",") {
+			rights, has := groups[strings.TrimSpace(name)]
+			member = member || has
+			all = Rights{max(all.Role, rights.Role), all.ResubmitUnknown || rights.ResubmitUnknown, all.Approve || rights.Approve}
+		}
+	}
+	return all, member
 }

@@ -317,6 +317,31 @@ func TestProxy(t *testing.T) {
 	require.Contains(t, text(b.open(http.StatusForbidden, "/")), "The overview needs the role viewer, and yours is none.")
 }
 
+// TestGroups: the groups that the proxy names give their rights, all of them together; the file of users goes before them,
+// and nobody but the proxy is believed.
+func TestGroups(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Users, c.Proxies, c.UserHeader, c.ProxyRole = usersFile(t), []string{"127.0.0.1"}, "X-Forwarded-User", "none"
+		c.GroupsHeader, c.GroupRoles = "X-Forwarded-Groups", []string{"finance=importer+approve", " /ops = operator "}
+		require.NoError(t, c.Validate())
+	})
+	b := r.browser()
+	b.header.Set("X-Forwarded-User", "cleo")
+	b.header.Set("X-Forwarded-Groups", "staff, finance")
+	require.Contains(t, text(b.open(http.StatusOK, "/")), "cleo importer")
+	b.header["X-Forwarded-Groups"] = []string{"staff,finance", "/ops"}
+	require.Contains(t, text(b.open(http.StatusOK, "/")), "cleo operator")
+	all, member := r.groupRights(&http.Request{Header: b.header})
+	require.Equal(t, []any{Rights{Role: Operator, Approve: true}, true}, []any{all, member})
+	b.header.Set("X-Forwarded-Groups", "staff")
+	require.Contains(t, text(b.open(http.StatusForbidden, "/")), "and yours is none.")
+	b.header.Set("X-Forwarded-User", "viewer")
+	b.header.Set("X-Forwarded-Groups", "/ops")
+	require.Contains(t, text(b.open(http.StatusOK, "/")), "viewer viewer", "the file of users says so")
+	b.header.Del("X-Forwarded-User")
+	require.Contains(t, text(b.open(http.StatusOK, "/")), "Password", "groups are those of somebody")
+}
+
 // TestSettingsThatWouldOpenTheConsole to others are refused by name.
 func TestSettingsThatWouldOpenTheConsole(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -330,11 +355,18 @@ func TestSettingsThatWouldOpenTheConsole(t *testing.T) {
 		"no address":          {func(c *Config) { c.Listen = "9465" }, "is not host:port"},
 		"no network":          {func(c *Config) { c.Proxies = []string{"nginx"} }, "is neither an address nor a network"},
 		"no role":             {func(c *Config) { c.ProxyRole = "admin" }, `"admin" is not a role`},
-		"no name":             {func(c *Config) { c.Hosts = []string{"https://a"} }, "is not a name"},
-		"two viewers":         {func(c *Config) { c.ViewerNKeyFile, c.ViewerCreds = "a", "b" }, "not both"},
-		"whose inbox":         {func(c *Config) { c.ViewerInboxPrefix = "_INBOX_viewer" }, "belongs to a NATS user of its own"},
-		"no connection":       {func(c *Config) { c.KeepAlive = 0 }, "ORDERPOST_CONSOLE_KEEPALIVE_TIMEOUT: 0s; give at least a second"},
-		"no time":             {func(c *Config) { c.IdleTime = 0 }, "ORDERPOST_CONSOLE_IDLE_TIME: must be above 0"},
+		"groups of nobody":    {func(c *Config) { c.GroupsHeader, c.GroupRoles = "G", []string{"a=viewer"} }, "groups are those of a person"},
+		"groups without roles": {func(c *Config) {
+			c.Proxies, c.UserHeader, c.GroupsHeader = []string{"10.0.0.1"}, "U", "G"
+		}, "ORDERPOST_CONSOLE_GROUP_ROLES: the header of groups"},
+		"no group":             {func(c *Config) { c.GroupRoles = []string{"operator"} }, `"operator" is not GROUP=ROLE`},
+		"a group with no role": {func(c *Config) { c.GroupRoles = []string{"ops=admin"} }, `group ops: "admin" is not a role`},
+		"a group twice":        {func(c *Config) { c.GroupRoles = []string{"ops=viewer", "ops=operator"} }, `group "ops" is there already`},
+		"no name":              {func(c *Config) { c.Hosts = []string{"https://a"} }, "is not a name"},
+		"two viewers":          {func(c *Config) { c.ViewerNKeyFile, c.ViewerCreds = "a", "b" }, "not both"},
+		"whose inbox":          {func(c *Config) { c.ViewerInboxPrefix = "_INBOX_viewer" }, "belongs to a NATS user of its own"},
+		"no connection":        {func(c *Config) { c.KeepAlive = 0 }, "ORDERPOST_CONSOLE_KEEPALIVE_TIMEOUT: 0s; give at least a second"},
+		"no time":              {func(c *Config) { c.IdleTime = 0 }, "ORDERPOST_CONSOLE_IDLE_TIME: must be above 0"},
 	} {
 		t.Run(name, func(t *testing.T) { require.ErrorContains(t, settingsFor(t, tc.change).Validate(), tc.want) })
 	}

@@ -9,6 +9,7 @@ import (
 
 	"orderpost/internal/files/importer"
 	"orderpost/internal/files/uploads"
+	"orderpost/internal/files/xlsx"
 	"orderpost/internal/journal"
 )
 
@@ -22,6 +23,21 @@ const (
 	csvType  = "text/csv; charset=utf-8"
 	bookType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 )
+
+// templateFile hands out a workbook with nothing but names of columns: the fields of the schema, or the columns of the file
+// that was imported last.
+func templateFile(v *visit) error {
+	header, err := v.s.desk.Template()
+	if err != nil {
+		return err
+	}
+	download(v, "orders.xlsx", bookType)
+	w, err := xlsx.NewWriter(v.w, "Orders", header)
+	if err == nil {
+		err = w.Close()
+	}
+	return streamed(v, err)
+}
 
 func mappingFile(v *visit) error {
 	u, err := uploadOf(v)

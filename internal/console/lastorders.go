@@ -1,10 +1,12 @@
 package console
 
 import (
+	"context"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -22,8 +24,11 @@ const (
 type lastOrders struct {
 	// Outcome, Batch and Answer are what the list is limited to; empty = nothing. Answer is a part of the answer.
 	Outcome, Batch, Answer string
-	Outcomes               []string
-	Orders                 []*order.Record
+	// From and To limit it to what was stored from one time (UTC) up to another, as an input of the type datetime-local has
+	// them.
+	From, To string
+	Outcomes []string
+	Orders   []*order.Record
 	// Older is the address of the next page; empty = there is none. Cut says that the page ends because many orders that
 	// do not match lie in between.
 	Older string
@@ -35,7 +40,8 @@ type lastOrders struct {
 
 // findLast reads the list that the request asks for.
 func findLast(v *visit) (*lastOrders, error) {
-	l := &lastOrders{Outcome: v.query("outcome"), Batch: strings.TrimSpace(v.query("batch")), Answer: strings.TrimSpace(v.query("answer"))}
+	l := &lastOrders{Outcome: v.query("outcome"), Batch: strings.TrimSpace(v.query("batch")), Answer: strings.TrimSpace(v.query("answer")),
+		From: v.query("from"), To: v.query("to")}
 	for _, o := range order.Outcomes() {
 		l.Outcomes = append(l.Outcomes, o.String())
 	}
@@ -50,17 +56,29 @@ func findLast(v *visit) (*lastOrders, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := state.LastSeq
+	last, end := state.LastSeq, max(state.FirstSeq, 1)
+	if l.From != "" {
+		first, err := firstAt(ctx, results, l.From, last)
+		if err != nil {
+			return nil, err
+		}
+		end = max(end, first)
+	}
+	if l.To != "" {
+		first, err := firstAt(ctx, results, l.To, last)
+		if err != nil {
+			return nil, err
+		}
+		last = first - 1
+	}
 	if text := v.query("before"); text != "" {
 		before, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || before == 0 {
 			return nil, badRequest("This list has no such page.", "Begin at its first page.")
 		}
-		if last = min(last, before-1); last < state.LastSeq {
-			l.Later, l.First = true, l.address(0)
-		}
+		last = min(last, before-1)
+		l.Later, l.First = true, l.address(0)
 	}
-	end := max(state.FirstSeq, 1)
 	for looked := uint64(0); last >= end; last -= min(last, lastSpan) {
 		first := max(end, last-min(last, lastSpan)+1)
 		var found []*order.Record
@@ -103,7 +121,7 @@ func containsFold(text, part string) bool {
 // address returns the address of the page with the records before a sequence; 0 = the first page.
 func (l *lastOrders) address(before uint64) string {
 	q := make(url.Values)
-	for name, value := range map[string]string{"outcome": l.Outcome, "batch": l.Batch, "answer": l.Answer} {
+	for name, value := range map[string]string{"outcome": l.Outcome, "batch": l.Batch, "answer": l.Answer, "from": l.From, "to": l.To} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -115,4 +133,17 @@ func (l *lastOrders) address(before uint64) string {
 		return "/order"
 	}
 	return "/order?" + q.Encode()
+}
+
+// firstAt returns the sequence of the first record that was stored at or after a time; last+1 if none was.
+func firstAt(ctx context.Context, results queue.Stream, text string, last uint64) (uint64, error) {
+	at, err := time.Parse("2006-01-02T15:04", text)
+	if err != nil {
+		return 0, badRequest(shorten(text, 40)+" is no time such as 2026-06-30T08:15.", "Choose a day and a time.")
+	}
+	first, err := results.At(ctx, at)
+	if err == nil && first == 0 {
+		first = last + 1
+	}
+	return first, err
 }

@@ -1,10 +1,14 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
@@ -24,6 +28,10 @@ type letterPage struct {
 	// Settles says that the person may act on it, Resolves that a person's word can
 	// settle the order.
 	Settles, Resolves bool
+	// Field is what a field has for the correction of the order, and Lines how high it is; "" = the order cannot be
+	// corrected in a field, which would not show all that it has.
+	Field string
+	Lines int
 }
 
 func showLetter(v *visit) error {
@@ -75,6 +83,12 @@ func showLetter(v *visit) error {
 	say("Sequence", count(l.Seq))
 	if v.may(Importer) {
 		p.Body = readable(l.Body)
+		if json.Valid(l.Body) && len(l.Body) <= maxBody {
+			var indented bytes.Buffer
+			_ = json.Indent(&indented, l.Body, "", "  ") // it is valid
+			p.Field = typable(indented.String())
+			p.Lines = min(strings.Count(p.Field, "\n")+2, 30)
+		}
 	}
 	return v.render("letter", "Dead letter of "+shorten(l.OrderNo, 60), p)
 }
@@ -131,4 +145,26 @@ func keptAnswer(r *order.Recalled) string {
 		return ""
 	}
 	return fmt.Sprintf("%d %s, called back: %s", r.Status, r.Answer, r.WhatSaid())
+}
+
+// correctLetter takes the corrected order of a dead letter as a file with that order, which is checked and imported like
+// any other one.
+func correctLetter(v *visit) error {
+	l, err := readLetter(v, v.queue())
+	if err != nil {
+		return err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, []byte(v.PostFormValue("body"))); err != nil {
+		return &problem{status: http.StatusUnprocessableEntity, what: "That is no JSON object: " + sentence(err.Error()) + " Nothing was done.", todo: "Go back, and correct it.", cause: err}
+	}
+	if bytes.Equal(line.Bytes(), l.Body) {
+		return badRequest("The order is as it was, so there is nothing to correct.", "To send it again unchanged, replay the dead letter.")
+	}
+	u, err := v.s.desk.Store().Keep(v.Context(), "correction-"+l.OrderNo+".ndjson", uploader(v), &line)
+	if err != nil {
+		return err
+	}
+	checkItself(v, u.ID)
+	return v.done(there(u.ID), "")
 }

@@ -415,3 +415,30 @@ func TestNothingHappensWithoutTheJournal(t *testing.T) {
 
 // seq is the sequence of an order's dead letter.
 func (r *rig) seq(no string) string { return strings.TrimPrefix(r.letterPath(no), "/letters/") }
+
+// TestALetterIsCorrectedInPlace: the order of a dead letter, corrected on its page, is checked as a file with one order, and
+// its import is a correction under the same number.
+func TestALetterIsCorrectedInPlace(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	r.refuses("B-1")
+	b := r.as("operator")
+	path := r.letterPath("B-1")
+	page := b.open(http.StatusOK, path)
+	require.Contains(t, page, `<textarea id="body" name="body"`)
+	require.NotContains(t, r.as("viewer").open(http.StatusOK, path), "<textarea")
+	body := string(r.letter("B-1").Body)
+	require.Contains(t, text(b.send(http.StatusBadRequest, path+"/correct", "body", body)), "so there is nothing to correct")
+	require.Contains(t, text(b.send(http.StatusUnprocessableEntity, path+"/correct", "body", "{")), "That is no JSON object")
+	require.Contains(t, text(b.send(http.StatusNotFound, "/letters/99999/correct", "body", body)), "not there any more")
+
+	corrected := strings.Replace(body, `"timeout":30`, `"timeout":31`, 1)
+	require.NotEqual(t, body, corrected)
+	page = b.send(http.StatusOK, path+"/correct", "body", strings.ReplaceAll(corrected, ",", ",\r\n"))
+	at := regexp.MustCompile(`/upload/[0-9a-f]{16}`).FindString(page)
+	require.Contains(t, text(b.settled(at)), "Import 1 order")
+	b.send(http.StatusOK, at+"/import", "direct", "on")
+	require.Contains(t, text(b.settled(at)), "1 Enqueued as corrections")
+	r.pull(1, order.Accepted)
+	require.Contains(t, text(b.open(http.StatusOK, "/order?no=B-1")), "accepted")
+	require.Contains(t, text(b.open(http.StatusNotFound, path)), "not there any more")
+}

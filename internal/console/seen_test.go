@@ -22,7 +22,7 @@ import (
 
 // freeRoutes are the forms that need not carry what their page showed. Whoever adds one
 // writes its reason into the route.
-var freeRoutes = []string{"POST /login", "POST /login/link", "POST /logout", "POST /refresh", "POST /books", "POST /books/stop", "POST /jobs/{id}/stop", "POST /upload"}
+var freeRoutes = []string{"POST /login", "POST /login/link", "POST /logout", "POST /refresh", "POST /books", "POST /books/stop", "POST /jobs/{id}/stop", "POST /upload", "POST /letters/{seq}/correct"}
 
 // form is a form that works, and what a person in between does so that it must not.
 type form struct {

@@ -177,7 +177,7 @@ func TestUploadStory(t *testing.T) {
 	b.send(http.StatusOK, at+"/check", form...)
 	page = b.settled(at)
 	said = text(page)
-	for _, want := range []string{"Rows 5", "Bad rows 3", "1 row: wrong_type, first in line 3", "3 3 (qty) column qty: &#34;two&#34; is not a whole number such as 30", "excel_date",
+	for _, want := range []string{"Rows 5", "Bad rows 3", "1 row: wrong_type, first in line 3", "3 edit line 3 column qty: &#34;two&#34; is not a whole number such as 30 wrong_type", "excel_date",
 		"1 row has cells that a spreadsheet would run as formulas: note (first in line 4)", "order_no &#34;A-1&#34; occurs in line 2 already", "Import 2 orders", "Leave the 3 bad rows out"} {
 		require.Contains(t, said, want)
 	}
@@ -654,15 +654,15 @@ func TestCorrectWhatFailed(t *testing.T) {
 	b.settled(at)
 	b.send(http.StatusOK, at+"/import", "direct", "on")
 	page := b.settled(at)
-	require.Contains(t, page, at+"/failed")
-	require.Contains(t, text(b.open(http.StatusOK, at+"/failed")), "No row of this import failed")
+	require.Contains(t, page, at+"/rows?show=failed")
+	require.Contains(t, text(b.open(http.StatusOK, at+"/rows?show=failed")), "No row is one of these, as far as orders have their outcomes.")
 	r.pull(1, order.Accepted)
 	r.pull(1, order.Rejected)
 	queuetest.Drained(t, r.worker)
-	page = b.open(http.StatusOK, at+"/failed")
+	page = b.open(http.StatusOK, at+"/rows?show=failed")
 	require.Contains(t, text(page), "1 row")
-	require.Contains(t, page, `aria-label="Line 3, column 3"`)
-	require.NotContains(t, page, `aria-label="Line 2, column 3"`, "that one was accepted")
+	require.Contains(t, page, `aria-label="sku, line 3"`)
+	require.NotContains(t, page, `aria-label="sku, line 2"`, "that one was accepted")
 	b.send(http.StatusOK, at+"/correct", "line", "3", "column", "3", "was", "y", "now", "z")
 	require.Contains(t, text(b.settled(at)), "1 cell sent otherwise")
 	b.send(http.StatusOK, at+"/import", "direct", "on")
@@ -670,7 +670,43 @@ func TestCorrectWhatFailed(t *testing.T) {
 	require.Contains(t, said, "1 Enqueued", "the correction")
 	r.pull(1, order.Accepted)
 	require.Contains(t, b.do(http.MethodGet, at+"/results", nil).page, "A-2,30,z,sku was y,accepted")
-	require.Contains(t, text(b.open(http.StatusOK, at+"/failed")), "No row of this import failed")
+	require.Contains(t, text(b.open(http.StatusOK, at+"/rows?show=failed")), "No row is one of these, as far as orders have their outcomes.")
+}
+
+// TestRowsOfAFile: a page shows any rows of a file, those with problems, one with all its cells as fields, and after the
+// import those of an outcome.
+func TestRowsOfAFile(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("importer")
+	var content strings.Builder
+	content.WriteString("order_no,timeout,amount\n")
+	for i := range 250 {
+		fmt.Fprintf(&content, "R-%03d,30,%d.50\n", i, i)
+	}
+	content.WriteString("R-250,soon,1.00\n")
+	at := b.upload(http.StatusOK, "many.csv", strings.NewReader(content.String())).Request.URL.Path
+	page := b.settled(at)
+	require.Contains(t, text(page), "1 bad row Line Leave out What is wrong order_no timeout amount")
+	require.Contains(t, text(page), "amount (text) 31250 250 0")
+	page = b.open(http.StatusOK, at+"/rows")
+	require.Contains(t, text(page), "Rows 1 to 100 of 251")
+	require.Contains(t, page, at+`/rows?from=101"`)
+	page = b.open(http.StatusOK, at+"/rows?from=201&edit=250")
+	require.Contains(t, text(page), "Rows 201 to 251 of 251")
+	require.Contains(t, page, `aria-label="amount, line 250"`)
+	require.Contains(t, page, `aria-label="timeout, line 252"`, "the cell that is wrong")
+	require.NotContains(t, page, `aria-label="amount, line 251"`)
+	require.Contains(t, text(b.open(http.StatusBadRequest, at+"/rows?from=x")), "These rows have no such page.")
+	require.Contains(t, text(b.open(http.StatusBadRequest, at+"/rows?show=accepted")), "There are no rows called accepted.")
+	b.send(http.StatusOK, at+"/import", "skip-invalid", "on", "direct", "on")
+	b.settled(at)
+	r.pull(120, order.Accepted)
+	require.Contains(t, text(b.open(http.StatusOK, at+"/rows?show=accepted")), "100 rows of these")
+	page = b.open(http.StatusOK, at+"/rows?show=accepted&from=101")
+	require.Contains(t, text(page), "20 rows of these")
+	require.Contains(t, text(page), "121 edit line 121 accepted")
+	require.Contains(t, text(b.open(http.StatusOK, at+"/rows?show=not-enqueued")), "252 edit line 252 not-enqueued wrong_type: ")
+	require.Contains(t, b.do(http.MethodGet, "/upload/template", nil).Header.Get("Content-Disposition"), "orders.xlsx")
 }
 
 // TestAMappingIsRemembered: the second file with the same columns is read as the first one was, also its own results; but

@@ -33,6 +33,8 @@ func (s *Server) uploadRoutes() []route {
 	return []route{
 		on("GET", "/upload", "Uploading files", showUploads),
 		on("POST", "/upload", "Uploading files", receiveUpload).needsNothing("it brings a new file, and is about nothing that is there"),
+		on("POST", "/letters/{seq}/correct", "Correcting an order", correctLetter).needsNothing("it brings a new file, and does nothing to the dead letter"),
+		on("GET", "/upload/template", "A file to begin with", templateFile),
 		on("GET", "/upload/{id}", "The page of an upload", showUpload),
 		on("POST", "/upload/{id}/check", "Checking a file", checkUpload),
 		on("POST", "/upload/{id}/accept", "Checking a file", acceptMapping),
@@ -46,7 +48,7 @@ func (s *Server) uploadRoutes() []route {
 		on("POST", "/upload/{id}/columns", "Checking a file", loadMapping),
 		on("GET", "/upload/{id}/rejects", "The bad rows of a file", rejectsFile),
 		on("GET", "/upload/{id}/results", "The results of a file", resultsFile),
-		on("GET", "/upload/{id}/failed", "The rows that failed", showFailed),
+		on("GET", "/upload/{id}/rows", "The rows of a file", showRows),
 		on("GET", "/upload/{id}/events", "The progress of an upload", uploadEvents),
 	}
 }
@@ -143,6 +145,8 @@ func describeProgress(p jobs.Progress) string {
 		return fmt.Sprintf("Checking every row: %s of %s.", size(p.Done), size(p.Of))
 	case uploads.Trying:
 		return fmt.Sprintf("Waiting for the first orders: %s of %s have an outcome. The rest goes once all are accepted.", count(p.Done), count(p.Of))
+	case uploads.Showing:
+		return fmt.Sprintf("Adding up: %s of %s.", size(p.Done), size(p.Of))
 	case uploads.Rejecting:
 		return "Writing the file with the bad rows."
 	default:
@@ -190,7 +194,9 @@ type uploadedPage struct {
 	Encodings []string
 	Kinds     []warningLine
 	Questions []*question
-	Fates     []fateLine
+	// Grid are the first rows, of those with problems if there are some; nil = the check did not get so far.
+	Grid  *gridPage
+	Fates []fateLine
 	// Approval is where people approve what was imported; empty = nothing waits for that.
 	Approval string
 }
@@ -242,6 +248,15 @@ func showUpload(v *visit) error {
 			p.Kinds = append(p.Kinds, warningLine{kind, what, advice})
 		}
 		p.Questions = questions(c)
+		if c.Shown && c.Summary.Rows > 0 {
+			which := uploads.AllRows
+			if c.Summary.Invalid > 0 {
+				which = uploads.BadRows
+			}
+			if p.Grid, err = gridOf(v, &u, which, 1); err != nil {
+				return err
+			}
+		}
 		if p.Stopped = sentence(c.Stopped); c.Stopped != "" {
 			if err := v.s.desk.Fits(u.ID, u.Settings); err != nil { // the page has fields for what to do about it
 				p.Stopped = sentence(withoutFlags(err))
@@ -434,35 +449,6 @@ func correctRows(v *visit) error {
 		}
 	}
 	return checkAgain(v, u.ID, set)
-}
-
-// mostFailed is how many rows that failed a page has for correction.
-const mostFailed = 50
-
-type failedPage struct {
-	uploads.Look
-	Header []string
-	Rows   []importer.FailedRow
-	More   bool
-}
-
-// showFailed shows the rows of an import whose orders were not created, for correction in their place.
-func showFailed(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
-	defer cancel()
-	p := failedPage{Look: u}
-	p.Header, p.Rows, p.More, err = v.s.desk.Failed(ctx, u.ID, mostFailed)
-	if err != nil && ctx.Err() != nil && v.Context().Err() == nil {
-		return &problem{status: http.StatusServiceUnavailable, what: "The file is too large to be looked through for a page.", todo: "Save the results, correct what failed in them, and upload that file.", cause: err}
-	}
-	if err != nil {
-		return err
-	}
-	return v.render("failed", u.Name, p)
 }
 
 // importUpload starts or resumes an import.

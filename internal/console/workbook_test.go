@@ -36,7 +36,7 @@ func TestWorkbookStory(t *testing.T) {
 	b.send(http.StatusOK, at+"/check", columnsForm(t, page)...)
 	page = b.settled(at)
 	said := text(page)
-	for _, want := range []string{"Read as xlsx, sheet June &amp; July", "1 row: excel_number, first in row 3", "&#39;June &amp; July&#39;!A3 1 (Order No) column Order No: 42 is stored as a number, which keeps no leading zeros",
+	for _, want := range []string{"Read as xlsx, sheet June &amp; July", "1 row: excel_number, first in row 3", "3 edit row 3 column Order No: 42 is stored as a number, which keeps no leading zeros",
 		"1 row is hidden by hand, the first is row 2; the import takes them like the others."} {
 		require.Contains(t, said, want)
 	}

@@ -138,7 +138,7 @@ func checkPicture(t *testing.T, path string) {
 
 // varying is what differs from run to run of the same programs.
 var varying = []struct{ pattern, with string }{
-	{`[0-9,]+ bytes, [0-9,]+ bytes on disk`, "SIZE on disk"},
+	{`[0-9,]+ (bytes|KiB), [0-9,]+ (bytes|KiB) on disk`, "SIZE on disk"},
 	{`(\d)@[0-9a-z]{10,16}\b`, "$1@BIRTH"},
 	{`\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC`, "DATE"},
 	{`\b\d\d:\d\d(:\d\d)?\b`, "TIME"},

@@ -125,7 +125,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer, as
 				line = append(line, escape(row.OrderNo))
 			}
 			bad := f.problem(row)
-			r := resultOf(row, bad, &statuses[i], waiting.has(row.Number))
+			r := resultOf(row.bodyHash(), bad, &statuses[i], waiting.has(row.Number))
 			for _, c := range columns {
 				cell, kind := f.cellAgain(row, c, as, bad != nil && r[0] == outcomeNothing)
 				line, kinds = append(line, escape(cell)), append(kinds, kind)
@@ -198,8 +198,8 @@ func (f *File) IsResults(content io.ReadSeeker) bool {
 	return err == nil && len(t.header) >= len(resultColumns) && slices.Equal(t.header[len(t.header)-len(resultColumns):], resultColumns)
 }
 
-// resultOf fills resultColumns for one row.
-func resultOf(row *Row, bad *RowError, st *status.OrderStatus, waiting bool) [10]string {
+// resultOf fills resultColumns for one row, whose order has this body.
+func resultOf(bodyHash string, bad *RowError, st *status.OrderStatus, waiting bool) [10]string {
 	rec, waits := st.Record, st.Pending
 	if rec.Outcome() == order.OutcomeAccepted {
 		waits = nil // the order exists, another intent does not change that
@@ -209,7 +209,7 @@ func resultOf(row *Row, bad *RowError, st *status.OrderStatus, waiting bool) [10
 		return [10]string{outcomeNothing, "", "", string(bad.Code) + ": " + bad.Message(), "", "", "", "", "no"}
 	case st.Unreadable != nil:
 		return [10]string{outcomePending, "", "", st.Unreadable.Error(), "", "", "", "", "unknown"}
-	case waits != nil && differs(waits.BodyHash, row.Order.BodyHash()):
+	case waits != nil && differs(waits.BodyHash, bodyHash):
 		return [10]string{outcomeConflict, "", "", "an order with this order_no and other fields is pending", "", "", "", "", "unknown", waits.Batch}
 	case rec == nil && waits != nil:
 		return [10]string{outcomePending, "", "", "waits for a worker", "", "", "", "", "no", waits.Batch}
@@ -228,13 +228,13 @@ func resultOf(row *Row, bad *RowError, st *status.OrderStatus, waiting bool) [10
 	}
 	switch outcome := rec.Outcome(); {
 	case st.Lost && !waiting:
-		out[0], out[3], out[8] = lost(row, rec)
+		out[0], out[3], out[8] = lost(bodyHash, rec)
 	case outcome == order.OutcomeNone, waits != nil && !rec.Settles(waits.ID):
 		out[0], out[8] = outcomePending, order.OutcomeNone.Created()
 		if rec.Attempts == 0 {
 			out[8] = order.OutcomeCancelled.Created()
 		}
-	case differs(rec.BodyHash, row.Order.BodyHash()):
+	case differs(rec.BodyHash, bodyHash):
 		out[0], out[8] = outcomeConflict, notThisOne(outcome)
 		out[3] = "the order_no has an order already, with other fields, whose outcome is " + rec.Word + " (submission " + rec.IntentID + ")"
 	case outcome == order.OutcomeRejected && rec.Verdict == order.Duplicate:
@@ -246,9 +246,9 @@ func resultOf(row *Row, bad *RowError, st *status.OrderStatus, waiting bool) [10
 // lost returns the outcome, the reason and the value of _created for a row whose order has a
 // note, but no intent in the queue any more. Such an order is in doubt if its attempt was left
 // open (R3).
-func lost(row *Row, note *order.Record) (outcome, reason, created string) {
+func lost(bodyHash string, note *order.Record) (outcome, reason, created string) {
 	const why = "its intent left the queue without an outcome (a stream was lost, or somebody removed it)"
-	switch other := differs(note.BodyHash, row.Order.BodyHash()); {
+	switch other := differs(note.BodyHash, bodyHash); {
 	case !note.Doubtful():
 		return outcomeNothing, why + ", and no attempt created it; import the file again to send it", order.OutcomeCancelled.Created()
 	case other:
@@ -375,17 +375,12 @@ func (f *File) surplus(row *Row) []string {
 }
 
 func (f *File) eachBad(ctx context.Context, visit func(*Row, *RowError) error) error {
-	_, err := f.scan(ctx, func(rows []Row) error {
-		for i := range rows {
-			if bad := f.problem(&rows[i]); bad != nil {
-				if err := visit(&rows[i], bad); err != nil {
-					return err
-				}
-			}
+	return f.Each(ctx, func(row *Row, bad *RowError) error {
+		if bad == nil {
+			return nil
 		}
-		return nil
+		return visit(row, bad)
 	})
-	return err
 }
 
 // RejectsName returns the name of the rejects file for a path.

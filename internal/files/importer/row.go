@@ -31,6 +31,14 @@ type Row struct {
 	kinds []xlsx.Kind
 }
 
+// bodyHash returns the hash of the row's order; "" = it has none.
+func (r *Row) bodyHash() string {
+	if r.Order == nil {
+		return ""
+	}
+	return r.Order.BodyHash()
+}
+
 // encoder converts rows to orders. It is not safe for concurrent use.
 type encoder struct {
 	t        *table

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orderpost/internal/files/importer"
+	"orderpost/internal/order"
 	"orderpost/internal/order/schema"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"
@@ -143,6 +144,7 @@ const (
 	Waiting   = ""         // for another check
 	Reading   = "reading"  // the whole file, for its fingerprint
 	Checking  = "checking" // reading it again, row by row
+	Showing   = "showing"  // reading it once more, for the pages that show its rows
 	Rejecting = "rejects"  // writing the rejects file
 	Importing = "importing"
 	Trying    = "trying" // the first orders are sent, before the rest is enqueued
@@ -260,6 +262,34 @@ func (d *Desk) Top(id, sheet string, rows int) (top []importer.TopRow, header in
 	}
 	defer func() { _ = c.Close() }()
 	return importer.ReadTop(c, u.options(), rows)
+}
+
+// Template returns the names of columns for a new file: the fields of the order schema, else the columns of the file that
+// was imported last, else what every order needs.
+func (d *Desk) Template() ([]string, error) {
+	if fields := d.schema.Fields(); len(fields) > 0 {
+		return fields, nil
+	}
+	for _, u := range d.store.List() {
+		if u.Import == nil || u.Checked == nil || !u.Checked.Shown {
+			continue
+		}
+		g, err := d.openGrid(u.ID)
+		if err != nil {
+			return nil, err
+		}
+		columns := g.Columns
+		g.close()
+		if columns[0].Column == 0 {
+			continue // NDJSON has none
+		}
+		var names []string
+		for _, c := range columns {
+			names = append(names, c.Name)
+		}
+		return names, nil
+	}
+	return []string{order.FieldOrderNo, order.FieldTimeout}, nil
 }
 
 // Fits returns what is wrong with settings for an upload, as far as the beginning of the file tells.

@@ -58,7 +58,7 @@ func TestAPowerCutTakesNothingThatIsKept(t *testing.T) {
 	d := openDesk(t, s, nil)
 	require.NoError(t, d.Check(u.ID, anna, ""))
 	finished(t, d, u.ID)
-	require.Equal(t, []string{"sync ID/" + rejectsFile + part, "rename ID/" + rejectsFile, "sync ID/" + metaFile + part, "rename ID/" + metaFile, "sync ID"}, seen.did)
+	require.Equal(t, []string{"sync ID/" + gridFile + part, "rename ID/" + gridFile, "sync ID/" + rejectsFile + part, "rename ID/" + rejectsFile, "sync ID/" + metaFile + part, "rename ID/" + metaFile, "sync ID"}, seen.did)
 
 	seen.watch(s)
 	z := keep(t, s, "orders.zip", zipped(t, "a.csv", numbered(1, 10)))
@@ -80,7 +80,7 @@ func TestAPowerCutTakesNothingThatIsKept(t *testing.T) {
 		require.Equal(t, keeping[:step+1], seen.did)
 		require.Len(t, s.List(), 1)
 		names, size := onDisk(t, s)
-		require.Equal(t, []string{packedFile, rejectsFile}, names)
+		require.Equal(t, []string{packedFile, rejectsFile, gridFile}, names)
 		require.Equal(t, size, s.Used())
 	}
 	seen.watch(s)

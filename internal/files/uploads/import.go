@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -200,7 +201,7 @@ func (d *Desk) Check(id string, by Person, saw string) error {
 		if err != nil {
 			return nil, err
 		}
-		checked, rejected, err := d.check(ctx, j, &u)
+		checked, grown, err := d.check(ctx, j, &u)
 		if ctx.Err() != nil {
 			return nil, ctx.Err() // stopped: the upload is as it was
 		}
@@ -211,16 +212,18 @@ func (d *Desk) Check(id string, by Person, saw string) error {
 		checked.Took = checked.At.Sub(j.Started)
 		return nil, d.store.note(id, func(u *Upload) {
 			u.Checked, u.UsedAt, u.Did = checked, checked.At, did(by, "checked it")
-			u.Bytes += rejected - u.Rejected
-			u.Rejected = rejected
+			u.Bytes += grown
 		})
 	})
 }
 
-// check checks a file. rejected is the size of the rejects file on disk.
-func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Checked, rejected int64, err error) {
+// check checks a file. grown is how many bytes more the upload takes on disk.
+func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Checked, grown int64, err error) {
 	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
 		o.SkipInvalid, o.MaxErrors, o.Past = true, listed, u.Settings.PastAt(time.Now())
+		if u.Then != nil {
+			o.Expect = u.Then.Expect
+		}
 	})
 	checked = &Checked{Summary: s}
 	for _, bad := range s.Bad {
@@ -255,19 +258,50 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 	if s.Rows == 0 {
 		checked.Stopped = "the file has no rows"
 	}
-	first, err := f.Preview(ctx, previewed)
-	if err != nil {
-		return nil, 0, err
+	if checked.Shown = u.Then == nil; checked.Shown { // a person looks at it
+		j.Tell(jobs.Progress{Step: Showing, Of: u.Size})
+		if grown, err = d.replace(u, gridFile, func(w io.Writer) error { return f.show(ctx, w, checked) }); err != nil {
+			return nil, grown, err
+		}
 	}
-	for _, row := range first {
-		checked.First = append(checked.First, order.Clip(string(row.Order.Canonical()), maxLine))
-	}
+	var rejects func(io.Writer) error // none
 	if s.Invalid > 0 {
 		j.Tell(jobs.Progress{Step: Rejecting, Of: u.Size})
 		checked.Rejects = f.RejectsName(u.Source())
-		rejected, err = d.writeRejects(ctx, u, f)
+		rejects = func(w io.Writer) error { return packed(w, func(w io.Writer) error { return f.WriteRejects(ctx, w) }) }
 	}
-	return checked, rejected, err
+	more, err := d.replace(u, rejectsFile, rejects)
+	return checked, grown + more, err
+}
+
+// show writes the rows of a checked file for pages, and takes what a person wants to see of all of them.
+func (f *opened) show(ctx context.Context, w io.Writer, checked *Checked) error {
+	rows, err := newGridWriter(w, f.GridColumns())
+	if err != nil {
+		return err
+	}
+	sums := imports.NewSums()
+	err = f.Each(ctx, func(row *importer.Row, bad *importer.RowError) error {
+		if bad == nil {
+			text := order.Clip(string(row.Order.Canonical()), maxLine)
+			if checked.Last = text; len(checked.First) < previewed {
+				checked.First = append(checked.First, text)
+			}
+			sums.Add(row.Order.Canonical(), nil)
+		}
+		return rows.add(f.GridRow(row, bad))
+	})
+	checked.Sums, checked.MoreSums = sums.Columns(checked.Summary.Rows - checked.Summary.Invalid)
+	return errors.Join(err, rows.close())
+}
+
+// packed writes what write writes, packed.
+func packed(w io.Writer, write func(io.Writer) error) error {
+	packer, err := newPacker(w)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(packer), packer.Close())
 }
 
 // opened is a kept file, opened by the importer.
@@ -320,20 +354,26 @@ func (d *Desk) inTurn(ctx context.Context, j *jobs.Job, u *Upload, open func(*co
 	return f, s, nil
 }
 
-// writeRejects stores the rejects file in place of an earlier one. It returns its size
-// on disk.
-func (d *Desk) writeRejects(ctx context.Context, u *Upload, f *opened) (size int64, err error) {
-	path := filepath.Join(d.store.folder(u.ID), rejectsFile)
+// replace writes a file of an upload in place of an earlier one, or removes that if write is nil. It returns how many bytes
+// more that takes.
+func (d *Desk) replace(u *Upload, name string, write func(io.Writer) error) (grown int64, err error) {
+	path := filepath.Join(d.store.folder(u.ID), name)
+	if old, err := os.Stat(path); err == nil {
+		grown = -old.Size()
+	}
 	_ = os.Remove(path + part) // of a console that was killed
+	if write == nil {
+		if err := os.Remove(path); err != nil {
+			return 0, nil //nolint:nilerr // there was none, or it stays and counts
+		}
+		d.store.used.Add(grown)
+		return grown, nil
+	}
 	out, err := d.store.create(path + part)
 	if err != nil {
 		return 0, err
 	}
-	packer, err := newPacker(out)
-	if err == nil {
-		err = errors.Join(f.WriteRejects(ctx, packer), packer.Close())
-	}
-	if err = errors.Join(err, out.close()); err == nil {
+	if err = errors.Join(write(out), out.close()); err == nil {
 		err = d.store.rename(path+part, path)
 	}
 	if err != nil {
@@ -341,8 +381,8 @@ func (d *Desk) writeRejects(ctx context.Context, u *Upload, f *opened) (size int
 		_ = os.Remove(path + part)
 		return 0, d.store.full(err)
 	}
-	d.store.used.Add(-u.Rejected)
-	return out.n, nil
+	d.store.used.Add(grown)
+	return grown + out.n, nil
 }
 
 // Journaled returns the Journal that writes imports into the fleet's journal. ended is

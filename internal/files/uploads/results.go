@@ -53,17 +53,6 @@ func (d *Desk) writeResults(ctx context.Context, id string, w io.Writer, as impo
 	return f.WriteResults(ctx, d.queue, w, as)
 }
 
-// Failed returns the first rows of an imported upload whose orders certainly were not created, as importer.File.Failed
-// does. It reads the file up to there.
-func (d *Desk) Failed(ctx context.Context, id string, most int) (header []string, rows []importer.FailedRow, more bool, err error) {
-	_, f, _, err := d.reopen(ctx, id)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	defer f.close()
-	return f.Failed(ctx, d.queue, most)
-}
-
 // reopen opens an upload as it was imported, and checks it. If the error is nil, the caller must close the file.
 func (d *Desk) reopen(ctx context.Context, id string) (u Upload, f *opened, checked importer.Summary, err error) {
 	if u, err = d.store.Get(id); err != nil {

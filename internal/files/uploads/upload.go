@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"orderpost/internal/files/importer"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/jobs"
 )
@@ -38,8 +39,6 @@ type Upload struct {
 	Size     int64 `json:"size"`
 	Unpacked int64 `json:"unpacked"`
 	Bytes    int64 `json:"bytes"`
-	// Rejected is the part of Bytes that the rejects file takes.
-	Rejected int64 `json:"rejected,omitempty"`
 	// Packed says that the store packed the file. Otherwise it is as it came.
 	Packed bool `json:"packed,omitempty"`
 	// Book says that the file is a workbook.
@@ -72,8 +71,14 @@ type Checked struct {
 	// Stopped is why the check could not read the file to its end; empty = it could.
 	// Such a file cannot be imported, not even without its bad rows.
 	Stopped string `json:"stopped,omitempty"`
-	// First lists the first orders as they would be sent, but for the timestamp.
+	// First lists the first orders as they would be sent, but for the timestamp, and Last is the last one.
 	First []string `json:"first,omitempty"`
+	Last  string   `json:"last,omitempty"`
+	// Sums are the exact sums of the columns of numbers. MoreSums says that there are others.
+	Sums     []*imports.Column `json:"sums,omitempty"`
+	MoreSums bool              `json:"more_sums,omitempty"`
+	// Shown says that the rows are kept for pages (Desk.Rows).
+	Shown bool `json:"shown,omitempty"`
 	// Rejects is the name of the file with the bad rows; empty = there is none.
 	Rejects string `json:"rejects,omitempty"`
 }

@@ -315,7 +315,7 @@ const (
 
 	sheetBegin = declaration + `<worksheet ` + mainSpace + `><sheetViews><sheetView workbookViewId="0">` +
 		`<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>` +
-		`<cols><col min="1" max="%d" width="16" customWidth="1"/></cols><sheetData>`
+		`<cols><col min="1" max="%d" width="16" customWidth="1" style="5"/></cols><sheetData>` // cells that a person adds are text
 
 	sheetEnd = `</sheetData><autoFilter ref="A1:%s"/><ignoredErrors><ignoredError sqref="A1:%s" numberStoredAsText="1"/></ignoredErrors></worksheet>`
 )

@@ -2,6 +2,8 @@ package schema
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"orderpost/internal/order"
 	"orderpost/internal/platform/livefile"
 )
 
@@ -129,4 +132,37 @@ func (s *Schema) reload() {
 	if changed {
 		s.log.Info().Str("file", s.name).Msg("order schema read again")
 	}
+}
+
+// Fields returns the fields of orders that the schema names, as columns of a file name them: those that it requires first.
+// Fields of objects are there by their paths, but for the timestamp, which the worker adds. nil = it names none.
+func (s *Schema) Fields() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(fieldsOf(s.now(), ""), func(name string) bool { return name == order.FieldTimestamp })
+}
+
+// fieldsOf ends, because no schema is compiled that contains itself by its references.
+func fieldsOf(s *jsonschema.Schema, prefix string) (out []string) {
+	for s != nil && s.Ref != nil && len(s.Properties) == 0 {
+		s = s.Ref
+	}
+	if s == nil {
+		return nil
+	}
+	names := slices.Clone(s.Required)
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if below := fieldsOf(s.Properties[name], prefix+name+"."); len(below) > 0 {
+			out = append(out, below...)
+		} else {
+			out = append(out, prefix+name)
+		}
+	}
+	return out
 }

@@ -282,3 +282,16 @@ func BenchmarkCheck(b *testing.B) {
 const benchSchema = `{"type":"object","required":["order_no","timeout","sku","quantity","amount","currency"],"properties":{
  "order_no":{"type":"string","pattern":"^ORDER-[0-9]{10}$"},"timeout":{"type":"integer","minimum":1,"maximum":86400},"sku":{"type":"string","minLength":8,"maxLength":8},
  "currency":{"enum":["EUR","USD","GBP"]},"city":{"type":"string","maxLength":80},"note":{"type":"string","maxLength":500},"customer":{"type":"string"},"street":{"type":"string"}}}`
+
+// TestFields: the columns of a file that fits the schema, those that it requires first, without the timestamp.
+func TestFields(t *testing.T) {
+	s, err := Parse("s.json", []byte(`{"type":"object","required":["order_no","timeout"],"properties":{"amount":{"type":"number"},"timeout":{"type":"integer"},
+		"order_no":{"type":"string"},"timestamp":{"type":"integer"},"customer":{"$ref":"#/$defs/customer"}},
+		"$defs":{"customer":{"type":"object","required":["name"],"properties":{"zip":{"type":"string"},"name":{"type":"string"}}}}}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"order_no", "timeout", "amount", "customer.name", "customer.zip"}, s.Fields())
+	require.Nil(t, (*Schema)(nil).Fields())
+	s, err = Parse("s.json", []byte(`{"type":"object"}`))
+	require.NoError(t, err)
+	require.Empty(t, s.Fields())
+}
