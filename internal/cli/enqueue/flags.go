@@ -3,7 +3,9 @@ package enqueue
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,10 +22,11 @@ import (
 
 // importOptions are the flags of an import. Those that every way in has are importer.Choices.
 type importOptions struct {
-	source, mappingFile, results string
-	maxStdin                     int64
-	dryRun, wait, json, quiet    bool
-	person                       broker.Person
+	source, mapping, results  string
+	like                      string // the import whose mapping is taken; "" = of none
+	maxStdin                  int64
+	dryRun, wait, json, quiet bool
+	person                    broker.Person
 }
 
 func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) {
@@ -42,7 +45,7 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.String("empty", "", "empty cells become: string (the default), omit, null")
 	f.String("order-no-template", "", "order numbers for a file without them, from {batch} and {row}")
 	f.StringArray("accept", nil, "NAME=CODE: the answer to what the check asks about cells of a field, as in price=decimal_comma (repeatable)")
-	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, leave_out, set, empty, order_no_template, accept; flags go first")
+	f.StringVar(&o.mapping, "mapping", "", "YAML file with types, rename, leave_out, set, empty, order_no_template, accept, or the name of an earlier import; flags go first")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and show the first orders; enqueue nothing")
 	f.Bool("skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv (or .xlsx)")
 	f.Int("max-errors", importer.DefaultMaxErrors, "how many bad rows are listed")
@@ -57,6 +60,8 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.Float64("rate", 0, "orders enqueued per second at most (default: no limit)")
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.Int("canary", 0, "enqueue this many orders first, and the rest once all of them are accepted")
+	f.Int("expect-rows", 0, "refuse the file unless it has this many orders to send")
+	f.StringArray("expect-sum", nil, "NAME=NUMBER: refuse the file unless a field adds up to exactly this (repeatable)")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this file, as a workbook if it ends in .xlsx, else as CSV; - is standard output; implies --wait")
 	cli.NotEmpty(cmd, "sheet", "order-no-template", "mapping", "deadline", "not-before", "lane", "results") // without its time an order would be sent at once
@@ -81,6 +86,9 @@ func (o *importOptions) settings(flags *pflag.FlagSet, files []string, environ m
 	}
 	if len(files) > 1 && o.source != "" {
 		bad("--source: give it with a single file")
+	}
+	if len(files) > 1 && (c.Expect.Rows != nil || len(c.Expect.Sums) > 0) {
+		bad("--expect-rows, --expect-sum: give them with a single file")
 	}
 	if len(files) > 1 && o.results != "" {
 		bad("--results: give it with a single file")
@@ -116,11 +124,14 @@ func (o *importOptions) choices(flags *pflag.FlagSet) (*importer.Choices, error)
 			errs = append(errs, c.Set(f.Name, value))
 		}
 	})
-	if o.mappingFile != "" {
-		r, err := os.Open(o.mappingFile)
-		if err == nil {
+	if o.mapping != "" {
+		r, err := os.Open(o.mapping)
+		switch {
+		case err == nil:
 			defer func() { _ = r.Close() }()
-			err = c.ReadMapping(o.mappingFile, r)
+			err = c.ReadMapping(o.mapping, r)
+		case errors.Is(err, fs.ErrNotExist) && importer.CheckBatch(o.mapping) == nil && filepath.Ext(o.mapping) != ".yaml" && filepath.Ext(o.mapping) != ".yml":
+			o.like, err = o.mapping, nil
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--mapping: %w", err))

@@ -59,6 +59,9 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	if !o.quiet {
 		j.options.Progress = func(rows int) { j.sending.show(rows) }
 	}
+	if err := j.like(ctx, cfg); err != nil {
+		return err
+	}
 	checked := make([]*checkedFile, 0, len(files))
 	defer func() {
 		for _, f := range checked {
@@ -97,6 +100,28 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	return nil
 }
 
+// like takes the mapping of the import that --mapping names. What was said goes before it.
+func (j *job) like(ctx context.Context, cfg broker.Config) error {
+	if j.o.like == "" {
+		return nil
+	}
+	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: j.stderr, Tell: j.line.tell})
+	if err != nil {
+		return err
+	}
+	defer closeQueue()
+	imp, err := imports.ReadImport(ctx, q, j.o.like)
+	if err == nil && imp == nil {
+		err = &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("--mapping: there is neither a file nor an import called %s; orderpost enqueue status lists the imports", j.o.like)}
+	}
+	if err != nil {
+		return err
+	}
+	m, err := importer.MappingOf(imp)
+	j.options.Mapping = m.Merge(j.options.Mapping)
+	return err
+}
+
 // warnings returns a logger that prints warnings.
 func warnings(stderr io.Writer) zerolog.Logger {
 	return zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, PartsExclude: []string{"time"}}).Level(zerolog.WarnLevel)
@@ -130,10 +155,11 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		f.summary, err = f.Check(ctx)
 	}
 	var bad *importer.BadRows
+	var totals *importer.WrongTotals
 	switch {
 	case changed(input, j.source.info(name)) && ctx.Err() == nil:
 		err = fmt.Errorf("nothing was enqueued: %s changed while it was read (somebody writes it); run the command again when it is complete", options.File)
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.As(err, &totals):
 		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("nothing was enqueued:\n%w", err)}
 	case err == nil && f.summary.Rows == 0:
 		err = &cli.ExitError{Code: cli.ExitPartial, Err: fmt.Errorf("nothing was enqueued: %s has no rows", options.File)}

@@ -55,7 +55,7 @@ var errEnough = errors.New("enough bad rows")
 
 // Check reads the whole file and publishes nothing. It returns a [*BadRows] if some
 // rows cannot be sent. With Options.SkipInvalid it only counts such rows and lists
-// the first in Summary.Bad. Any other error concerns the file as a whole.
+// the first in Summary.Bad. Any other error concerns the file as a whole, as a [*WrongTotals] does.
 func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
 	f.repeated, f.head, f.broken = newDuplicates(), nil, nil
@@ -139,7 +139,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	s.Bad = bad
 	slices.SortStableFunc(s.InvalidKinds, func(a, b InvalidKind) int { return cmp.Compare(a.Line, b.Line) })
 	if len(bad) == 0 || f.o.SkipInvalid {
-		return s, nil
+		return s, f.checkTotals(ctx, &s)
 	}
 	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad), Every: s.Every}
 }

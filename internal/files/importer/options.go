@@ -61,6 +61,8 @@ type Sending struct {
 	// Canary is how many orders go first; the rest follows once all of them are accepted.
 	// 0 = all go at once.
 	Canary int `json:"canary,omitempty"`
+	// Expect are control totals: an import that has others is refused.
+	Expect Totals `json:"expect,omitzero"`
 }
 
 // Options say how to read and import a file.
@@ -143,7 +145,7 @@ func (e *OptionError) Error() string {
 // OptionNames returns the names of the options, which are those of enqueue's flags.
 func OptionNames() []string {
 	return []string{"format", "sheet", "header-row", "skip-rows", "encoding", "delimiter", "type", "rename", "leave-out", "set", "empty", "order-no-template", "accept", "skip-invalid", "max-errors", "retry-failed",
-		"batch", "deadline", "not-before", "allow-past", "lane", "direct", "rate", "canary"}
+		"batch", "deadline", "not-before", "allow-past", "lane", "direct", "rate", "canary", "expect-rows", "expect-sum"}
 }
 
 // IsSwitch reports whether an option is on or off, and needs no value.
@@ -225,6 +227,14 @@ func (c *Choices) set(name, value string) (err error) {
 		if c.Canary, err = strconv.Atoi(value); err != nil || c.Canary < 0 {
 			return fmt.Errorf("%q is not a number of orders", clip(value))
 		}
+	case "expect-rows":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%q is not a number of orders", clip(value))
+		}
+		c.Expect.Rows = &n
+	case "expect-sum":
+		return c.Expect.addSum(value)
 	case "skip-invalid":
 		c.SkipInvalid, err = isOn(value)
 	case "retry-failed":

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func TestOptionsBySaying(t *testing.T) {
 	now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
 	right := map[string]string{"format": "csv", "sheet": "June", "header-row": "3", "skip-rows": "27,30-32", "leave-out": "Notes", "encoding": "windows-1252", "delimiter": "tab", "type": "qty=int", "rename": "Nr=order_no", "set": "channel=web",
 		"empty": "omit", "order-no-template": "{batch}-{row}", "accept": "price=decimal_comma", "skip-invalid": "", "max-errors": "5", "retry-failed": "true", "batch": "june",
-		"deadline": "2026-12-01T00:00:00Z", "not-before": "2026-11-30T08:00:00Z", "allow-past": "false", "lane": "night", "direct": "false", "rate": "50", "canary": "10"}
+		"deadline": "2026-12-01T00:00:00Z", "not-before": "2026-11-30T08:00:00Z", "allow-past": "false", "lane": "night", "direct": "false", "rate": "50", "canary": "10", "expect-rows": "3", "expect-sum": "amount=1234.56"}
 	c := Choices{Now: now, Prefix: "--"}
 	for _, name := range OptionNames() {
 		value, known := right[name]
@@ -42,10 +43,12 @@ func TestOptionsBySaying(t *testing.T) {
 	}
 	require.NoError(t, c.Check())
 	require.NoError(t, c.CheckDeadline())
+	three := 3
 	require.Equal(t, Options{Past: now, MaxErrors: 5,
 		Reading: Reading{Format: FormatCSV, Sheet: "June", HeaderRow: 3, SkipRows: "27,30-32", Encoding: "windows-1252", Delimiter: "tab", Batch: "june", Mapping: Mapping{Types: map[string]Type{"qty": TypeInt}, Rename: map[string]string{"Nr": "order_no"}, LeaveOut: []string{"Notes"},
 			Set: map[string]string{"channel": "web"}, Empty: EmptyOmit, OrderNoTemplate: "{batch}-{row}", Accept: map[string][]Code{"price": {"decimal_comma"}}}},
-		Sending: Sending{SkipInvalid: true, RetryFailed: true, Deadline: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), NotBefore: time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC), Lane: "night", Rate: 50, Canary: 10},
+		Sending: Sending{SkipInvalid: true, RetryFailed: true, Deadline: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), NotBefore: time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC), Lane: "night", Rate: 50, Canary: 10,
+			Expect: Totals{Rows: &three, Sums: map[string]decimal.Decimal{"amount": decimal.RequireFromString("1234.56")}}},
 	}, c.Options())
 	for _, wrong := range [][3]string{
 		{"format", "pdf", `"pdf" is none of csv, ndjson, xlsx, auto`}, {"encoding", "klingon", `"klingon" is none of auto, utf-8`}, {"delimiter", "ab", `"ab" is not one character or the word tab`},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,8 +30,7 @@ func columnsOf(header []string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// Remembered returns the mapping of the newest of these imports whose file had the columns of h; nil = none had. Of the answers to questions it has those about how numbers are written: whether spoiled cells are right is
-// asked of each file anew.
+// Remembered returns the mapping of the newest of these imports whose file had the columns of h; nil = none had.
 func (h *Head) Remembered(all []*imports.Import) (Mapping, *imports.Import) {
 	columns := columnsOf(h.t.header)
 	var newest *imports.Import
@@ -39,9 +39,24 @@ func (h *Head) Remembered(all []*imports.Import) (Mapping, *imports.Import) {
 			newest = imp
 		}
 	}
-	var m Mapping
-	if newest == nil || len(newest.Mapping) == 0 || json.Unmarshal(newest.Mapping, &m) != nil {
+	if newest == nil || len(newest.Mapping) == 0 {
 		return Mapping{}, nil
+	}
+	m, err := MappingOf(newest)
+	if err != nil {
+		return Mapping{}, nil
+	}
+	return m, newest
+}
+
+// MappingOf returns the mapping of an earlier import for another file. Of the answers to questions it has those about how
+// numbers are written: whether spoiled cells are right is asked of each file anew.
+func MappingOf(imp *imports.Import) (m Mapping, err error) {
+	if len(imp.Mapping) == 0 {
+		return m, nil
+	}
+	if err := json.Unmarshal(imp.Mapping, &m); err != nil {
+		return m, fmt.Errorf("the mapping of the import %s: %w", imp.Batch, err)
 	}
 	for field, codes := range m.Accept {
 		if m.Accept[field] = slices.DeleteFunc(codes, func(c Code) bool { return c != CodeComma && c != CodeThousands && c != CodeShown }); len(m.Accept[field]) == 0 {
@@ -51,7 +66,7 @@ func (h *Head) Remembered(all []*imports.Import) (Mapping, *imports.Import) {
 	if len(m.Accept) == 0 {
 		m.Accept = nil
 	}
-	return m, newest
+	return m, nil
 }
 
 // Same reports whether two mappings say the same.
