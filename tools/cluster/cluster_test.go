@@ -70,7 +70,7 @@ func rendered(t *testing.T) map[string][]*object {
 		}
 		return err
 	}))
-	require.Len(t, out, 9, "the kustomizations")
+	require.Len(t, out, 10, "the kustomizations")
 	given := map[string]map[string]any{"everything": {}}
 	files, err := filepath.Glob(chart + "/values*.yaml")
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func rendered(t *testing.T) map[string][]*object {
 		given[filepath.Base(path)] = values
 	}
 	maps.Copy(given["everything"], given["values-production.yaml"])
-	for _, part := range []string{"gateway", "notify", "operator"} {
+	for _, part := range []string{"gateway", "notify", "operator", "console"} {
 		given["everything"][part] = map[string]any{"enabled": true}
 	}
 	for name, values := range given {

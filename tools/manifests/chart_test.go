@@ -67,7 +67,7 @@ func values(t *testing.T, name string) (out map[string]any) {
 // pods still start from it.
 func TestTheChartGivesTheOverlays(t *testing.T) {
 	everything := values(t, "values-production.yaml")
-	for _, part := range []string{"gateway", "notify", "operator"} {
+	for _, part := range []string{"gateway", "notify", "operator", "console"} {
 		everything[part] = map[string]any{"enabled": true}
 	}
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func TestTheChartGivesTheOverlays(t *testing.T) {
 		"default":    {nil, []string{"base"}},
 		"small":      {values(t, "values-small.yaml"), []string{"overlays/small"}},
 		"production": {values(t, "values-production.yaml"), []string{"overlays/production"}},
-		"everything": {everything, []string{"overlays/production", "gateway", "notify", "operator"}},
+		"everything": {everything, []string{"overlays/production", "gateway", "notify", "operator", "console"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := make(map[string]any)
@@ -257,11 +257,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 // TestNullTakesAValueAway where that leaves something that works, and is refused by the value's
 // name where it does not. Helm removes what a file of values sets to null.
 func TestNullTakesAValueAway(t *testing.T) {
-	taken := regexp.MustCompile(`^(pod\.|(worker|gateway)\.settings\.|\w+\.resources\b|worker\.volume|global$)`)
+	taken := regexp.MustCompile(`^(pod\.|(worker|gateway|console)\.settings\.|\w+\.resources\b|worker\.volume|global$)`)
 	require.NotRegexp(t, taken, "worker.settings")
 	try := func(path string) {
 		given := values(t, "values-production.yaml")
-		for _, part := range []string{"gateway", "notify", "operator"} {
+		for _, part := range []string{"gateway", "notify", "operator", "console"} {
 			given[part] = map[string]any{"enabled": true}
 		}
 		names := strings.Split(path, ".")
@@ -299,7 +299,7 @@ func TestNullTakesAValueAway(t *testing.T) {
 // TestFieldsOfThePods: a value is there once, in the place of the chart's.
 func TestFieldsOfThePods(t *testing.T) {
 	pods := func(text string) (out []corev1.PodSpec, err error) {
-		given := map[string]any{"gateway": map[string]any{"enabled": true}, "notify": map[string]any{"enabled": true}, "operator": map[string]any{"enabled": true}}
+		given := map[string]any{"gateway": map[string]any{"enabled": true}, "notify": map[string]any{"enabled": true}, "operator": map[string]any{"enabled": true}, "console": map[string]any{"enabled": true}}
 		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &given))
 		rendered, err := Helm(chartFolder, "orderpost", given)
 		for _, text := range rendered {
@@ -311,7 +311,7 @@ func TestFieldsOfThePods(t *testing.T) {
 	}
 	own, err := pods("pod: {securityContext: {runAsUser: null, runAsGroup: null, fsGroup: 7}, topologySpreadConstraints: []}")
 	require.NoError(t, err)
-	require.Len(t, own, 4)
+	require.Len(t, own, 5)
 	for _, pod := range own {
 		c := pod.SecurityContext
 		require.Nil(t, c.RunAsUser)

@@ -107,6 +107,8 @@ func TestTasksRender(t *testing.T) {
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}, kinds(doors))
 	doors = render(t, "kubernetes/notify", "orderpost")
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "Service", "ServiceAccount"}, kinds(doors))
+	doors = render(t, "kubernetes/console", "orderpost")
+	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "Service", "ServiceAccount"}, kinds(doors))
 	got := render(t, "kubernetes/operator", "orderpost")
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy"}, kinds(got))
 	got = render(t, "kubernetes/enqueue", "orderpost")
@@ -136,7 +138,7 @@ func TestNATSRenders(t *testing.T) {
 func TestDeletingLeavesTheBooks(t *testing.T) {
 	for folder, namespace := range map[string]string{"nats": "nats", "nats-single": "nats", "kubernetes/overlays/small": "orderpost",
 		"kubernetes/overlays/production": "orderpost", "kubernetes/operator": "orderpost", "kubernetes/enqueue": "orderpost",
-		"kubernetes/gateway": "orderpost", "kubernetes/notify": "orderpost"} {
+		"kubernetes/gateway": "orderpost", "kubernetes/notify": "orderpost", "kubernetes/console": "orderpost"} {
 		got := render(t, folder, namespace)
 		require.NotContains(t, got, "Namespace", folder)
 		require.NotContains(t, got, "PersistentVolumeClaim", folder)

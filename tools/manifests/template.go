@@ -17,6 +17,7 @@ var sources = []struct{ key, files string }{
 	{"gateway", "kubernetes/gateway/*.yaml"},
 	{"notify", "kubernetes/notify/*.yaml"},
 	{"operator", "kubernetes/operator/*.yaml"},
+	{"console", "kubernetes/console/*.yaml"},
 	{"monitoring", overlay + "servicemonitor.yaml"},
 	{"monitoring", overlay + "prometheusrule.yaml"},
 	{"autoscaling", overlay + "scaledobject.yaml"},
@@ -43,7 +44,7 @@ var rules = []rule{
 	{"deployment.yaml", re(`^(        - name: (.*)\n          secret: \{secretName: )[a-z-]+`), "${1}{{ .Values.KEY.secrets.${2} }}"},
 	{"deployment.yaml", re(`^(      automountServiceAccountToken: false\n)`), "${1}" + list("pod", 6)},
 	{"deployment.yaml", re(`"tls://nats\.nats\.svc:4222"`), "{{ .Values.nats.url | quote }}"},
-	{"deployment.yaml", re(`(?:^            - \{name: ORDERPOST_(?:GATEWAY_TLS_|NOTIFY_URL).*\n)+`), `            {{- range $$name, $$value := .Values.KEY.settings }}{{ if ne $$value nil }}
+	{"deployment.yaml", re(`(?:^            - \{name: ORDERPOST_(?:GATEWAY_TLS_|NOTIFY_URL|CONSOLE_(?:HOSTS|USERS|TLS_)).*\n)+`), `            {{- range $$name, $$value := .Values.KEY.settings }}{{ if ne $$value nil }}
             - {name: {{ $$name }}, value: {{ $$value | quote }}}
             {{- end }}{{ end }}
 `},

@@ -27,8 +27,8 @@ const (
 // systemdUnits and envFiles are what archives and packages hold of deployments/systemd, beside
 // the user.
 var (
-	systemdUnits = []string{"orderpost-worker.service", "orderpost-gateway.service", "orderpost-notify.service", "orderpost-watch.service", "orderpost-audit.service", "orderpost-audit.timer"}
-	envFiles     = []string{"orderpost.env", "gateway.env", "notify.env"}
+	systemdUnits = []string{"orderpost-worker.service", "orderpost-worker@.service", "orderpost-gateway.service", "orderpost-notify.service", "orderpost-console.service", "orderpost-watch.service", "orderpost-audit.service", "orderpost-audit.timer"}
+	envFiles     = []string{"orderpost.env", "gateway.env", "notify.env", "console.env"}
 )
 
 // packages makes the deb and the rpm for one architecture of Linux.

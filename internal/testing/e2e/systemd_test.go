@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/orderpost"
 	pool "orderpost/internal/cli/service"
+	"orderpost/internal/console"
 )
 
 const systemdFolder = "../../../deployments/systemd"
@@ -67,12 +69,12 @@ func (u unit) environment() map[string]string {
 // TestUnitsNameWhatExists: every setting and every command.
 func TestUnitsNameWhatExists(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range cli.Settings(pool.Config{}) { // it has those of the doors, too
+	for _, s := range append(cli.Settings(pool.Config{}), cli.Settings(console.Config{})...) { // the worker has those of the doors, too
 		known[s.Name] = true
 	}
 	files, err := filepath.Glob(systemdFolder + "/*")
 	require.NoError(t, err)
-	require.Len(t, files, 10)
+	require.Len(t, files, 13)
 	names := 0
 	for _, path := range files {
 		text, err := os.ReadFile(path)
@@ -81,7 +83,7 @@ func TestUnitsNameWhatExists(t *testing.T) {
 			require.True(t, known[name], "%s: %s is no setting", path, name)
 			names++
 		}
-		if filepath.Ext(path) != ".service" {
+		if filepath.Ext(path) != ".service" || strings.Contains(path, "@") { // TestAnInstanceIsAWorker
 			continue
 		}
 		u := readUnit(t, path)
@@ -117,6 +119,7 @@ func TestTheUnitsTimesFitThePrograms(t *testing.T) {
 		"worker":  {"notify", cfg.DrainTimeout + 30*time.Second, 2},
 		"gateway": {"exec", cfg.DrainTimeout + 10*time.Second, 0},
 		"notify":  {"exec", 15 * time.Second, 1}, // an attempt's timeout, though it waits for three seconds
+		"console": {"exec", 10 * time.Second, 0},
 		"watch":   {"exec", 10 * time.Second, 0}, // an import saves its progress within five seconds
 	} {
 		u := readUnit(t, systemdFolder+"/orderpost-"+name+".service")
@@ -139,10 +142,24 @@ func TestTheUnitsTimesFitThePrograms(t *testing.T) {
 	}
 }
 
+// TestAnInstanceIsAWorker: the unit for several APIs on one host is the worker's, but for where its things are.
+func TestAnInstanceIsAWorker(t *testing.T) {
+	settings := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(systemdFolder, name))
+		require.NoError(t, err)
+		_, text, found := bytes.Cut(text, []byte("[Unit]"))
+		require.True(t, found)
+		return string(text)
+	}
+	want := strings.NewReplacer("=orderpost worker (", "=orderpost worker %i (", "StateDirectory=orderpost", "StateDirectory=orderpost-%i", "%S/orderpost", "%S/orderpost-%i",
+		"/etc/orderpost/orderpost.env", "/etc/orderpost/%i.env", ":/etc/orderpost/", ":/etc/orderpost/%i.").Replace(settings("orderpost-worker.service"))
+	require.Equal(t, want, settings("orderpost-worker@.service"))
+}
+
 // TestTheUnitsAreHardenedAlike: a door is confined as the worker is, since strangers talk to it.
 func TestTheUnitsAreHardenedAlike(t *testing.T) {
 	worker := readUnit(t, systemdFolder+"/orderpost-worker.service")
-	for _, name := range []string{"gateway", "notify", "watch"} {
+	for _, name := range []string{"gateway", "notify", "console", "watch"} {
 		u := readUnit(t, systemdFolder+"/orderpost-"+name+".service")
 		if name == "watch" { // it sees who has a file open, and its group reads results
 			require.Equal(t, []string{"CAP_LEASE", "CAP_LEASE", "0007"}, []string{u.one(t, "CapabilityBoundingSet"), u.one(t, "AmbientCapabilities"), u.one(t, "UMask")})
