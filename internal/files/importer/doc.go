@@ -31,7 +31,8 @@
 //	wait.go         waits for the outcomes, and counts an import's orders by outcome
 //	list.go         a list of order numbers that somebody else made
 //	results.go      each row with its outcome; the rows that could not be enqueued, the orders that were accepted
-//	failed.go       the rows whose orders were not created, for correction
+//	grid.go         each row as a page shows it, and what became of its order
+//	totals.go       control totals: what somebody expects of the file
 //	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook, no cell of which it would run
 //
 // An import reads its file several times and holds only a few chunks of it in memory. It

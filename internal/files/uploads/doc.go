@@ -10,6 +10,7 @@
 //	desk.go     one job at a time for each upload: check, import, or both without a person between them
 //	import.go   the check, by the code of enqueue --dry-run, and the import, by the code of enqueue;
 //	            imports in the fleet's journal
+//	grid.go     the rows of a checked file, any of which a page can show at once
 //	results.go  results and rejects as streams
 //
 // A kept file has the same batch and the same intents as the file that was uploaded
