@@ -30,6 +30,6 @@
 // receive.go takes a file, handout.go and exportacts.go hand one out; columnsform.go reads what a person says of columns.
 //
 // The pages: overview.go, searchpage.go, orderpage.go, letterpage.go (letteracts.go,
-// groupacts.go), waitingpage.go, pendingpage.go, importspage.go, uploadpage.go, approvalpage.go,
+// groupacts.go), waitingpage.go, pendingpage.go, importspage.go, uploadpage.go, rowspage.go, approvalpage.go,
 // actpage.go, jobspage.go, journalpage.go, bookspage.go, and fleetacts.go for the fleet's.
 package console

@@ -7,5 +7,6 @@
 //	cancel.go        withdraw an import or an order (R15)
 //	approvalrule.go  the rule that says what needs a second person
 //	approval.go      what waits for whom, and who approved it
+//	sums.go          exact sums of the numbers in orders
 //	assessment.go    what of an import an approval is about
 package imports

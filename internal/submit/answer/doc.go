@@ -8,6 +8,7 @@
 //	                 members.go   the names and words that count, and what each says
 //	holdReason       proposal.go  the rule that would end a hold
 //	Rules            rules.go     the rules file (rules_condition.go, rules_implied.go)
+//	Rules.Kept       keep.go      members of answers that become fields of results
 //	Lookup           lookup.go    how the API is asked about an order in doubt, and what its answers mean
 //	Answer.Said      said.go      an answer's code and message, to count by
 //	Check            check.go     the same for an answer that a person pasted
