@@ -1,10 +1,12 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -21,6 +23,22 @@ func (p *page) key(keys ...string) {
 // active is what has the focus: the element's name, and what a screen reader would call it.
 func (p *page) active() string {
 	return evaluate[string](p, `document.activeElement.tagName + " " + (document.activeElement.getAttribute("aria-label") || document.activeElement.textContent.trim())`)
+}
+
+// roles counts the nodes of the accessibility tree by their roles, as a screen reader gets them.
+func (p *page) roles() map[string]int {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	tree, err := chromedp.Call(ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(p, err)
+	out := make(map[string]int)
+	for _, n := range tree.Nodes {
+		if !n.Ignored && n.Role != nil {
+			out[strings.Trim(string(n.Role.Value), `"`)]++
+		}
+	}
+	return out
 }
 
 // TestGridByKeys: the rows of a file are a grid with one tab stop, in which keys move, change a cell and leave it as it was;
@@ -64,4 +82,9 @@ func TestGridByKeys(t *testing.T) {
 	require.True(t, strings.HasSuffix(evaluate[string](p, `document.querySelector('a.edit').href`), "#line-203"), "line 4 is left out")
 	p.width(390)
 	require.Equal(t, "block", evaluate[string](p, `getComputedStyle(document.querySelector("table[role=grid] td")).display`), "rows are cards")
+	for _, width := range []int64{390, wide} {
+		p.width(width)
+		roles := p.roles()
+		require.Equal(t, []int{1, 50, 49, 5, 49 * 4}, []int{roles["grid"], roles["row"], roles["rowheader"], roles["columnheader"], roles["gridcell"]}, "at %d px: %v", width, roles)
+	}
 }

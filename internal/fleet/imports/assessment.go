@@ -42,7 +42,8 @@ type Assessment struct {
 	// Columns are those of [Sums]. MoreColumns says that there are others.
 	Columns     []*Column
 	MoreColumns bool
-	First       []AssessedRow
+	// First are the first orders, and Last is the last one, if it is none of those.
+	First, Last []AssessedRow
 }
 
 // AssessedRow is one order of an import.
@@ -114,6 +115,7 @@ type assessor struct {
 	seed    maphash.Seed
 	numbers []uint64 // hashes of the order_nos
 	sums    *Sums
+	last    *settle.Message // behind the first ones; nil = there is none
 }
 
 func (a *assessor) add(m *settle.Message) {
@@ -136,8 +138,10 @@ func (a *assessor) add(m *settle.Message) {
 		}
 	}
 	a.numbers = append(a.numbers, maphash.String(a.seed, settle.WaitingOrderNo(m)))
-	if len(o.First) < shownRows {
+	if a.last = nil; len(o.First) < shownRows {
 		o.First = append(o.First, assessed(m))
+	} else {
+		a.last = m
 	}
 	if _, err := order.Parse(m.Data); err != nil {
 		o.Unreadable++
@@ -170,5 +174,8 @@ func (a *assessor) finish() *Assessment {
 		}
 	}
 	o.Columns, o.MoreColumns = a.sums.Columns(o.Count)
+	if a.last != nil {
+		o.Last = []AssessedRow{assessed(a.last)}
+	}
 	return o
 }

@@ -114,13 +114,12 @@ func (c *Client) do(ctx context.Context, r *request) (x Exchange) {
 		if err := conn.checkIdle(x.Sent); err != nil {
 			conn.abort()
 			x.Phase, x.Err = PhaseSend, fmt.Errorf("on a new connection: %w", err)
+			c.handshakeOf(conn, &x)
 			return x
 		}
 	}
 	keep := c.exchange(ctx, conn, r, until, &x)
-	if x.Phase == PhaseSent && conn.requests == 1 && aboutOurCertificate(x.Err) {
-		x.Phase, x.Err = PhaseConnect, explain(c.dialer.addr, "", x.Err)
-	}
+	c.handshakeOf(conn, &x)
 	if r.No != "" {
 		x.Answer.Examine(r.No)
 		keep = keep && !x.Answer.Stray && (!x.Answer.AboutAnother(x.Answer.Status < 300) || c.cfg.OtherOrderNo != nil && c.cfg.OtherOrderNo())
@@ -131,6 +130,14 @@ func (c *Client) do(ctx context.Context, r *request) (x Exchange) {
 		conn.abort()
 	}
 	return x
+}
+
+// handshakeOf makes a failed handshake of a first request that a server answered with a refusal of our certificate: it
+// comes behind the client's own handshake.
+func (c *Client) handshakeOf(conn *conn, x *Exchange) {
+	if (x.Phase == PhaseSend || x.Phase == PhaseSent) && conn.requests <= 1 && aboutOurCertificate(x.Err) {
+		x.Phase, x.Err = PhaseConnect, explain(c.dialer.addr, "", x.Err)
+	}
 }
 
 // takeIdle returns a usable idle connection, or nil. It closes connections that are
