@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,6 +173,9 @@ func (p *orderPage) list() {
 		say("Reason", r.Reason)
 		say("Error", r.Error)
 		say("Last verdict", verdict(r.Verdict, r.Status))
+		for _, name := range slices.Sorted(maps.Keys(r.API)) {
+			say("API: "+name, r.API[name])
+		}
 		say("Kept answer", keptAnswer(&r.Recalled))
 		say("Attempts", strconv.Itoa(r.Attempts))
 		say("Import", p.ImportName)

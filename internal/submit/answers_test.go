@@ -115,3 +115,19 @@ func TestARuleThatWasStoppedHoldsThePool(t *testing.T) {
 		require.Equal(t, gate.BlockAnswer, r.Gate().State().Blocks[0].Name)
 	})
 }
+
+// TestKeptMembers: the members that the rules keep are in the report of an acceptance, whichever rule or none gave that
+// verdict, and in no other.
+func TestKeptMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, bodies(`{"code":0,"data":{"id":771,"key":"`+keyA+`"}}`, `{"code":7,"data":{"id":772}}`), once)
+		r.judge.Rules = mustRules(t, "keep:\n  order_id: body.data.id\n  key: body.data.key\nrules:\n  - when: body.code == 7\n    verdict: rejected\n")
+		rep := r.one("A-1")
+		require.Equal(t, order.Accepted, rep.Verdict, rep.Reason)
+		require.Equal(t, "771", rep.API["order_id"])
+		require.NotContains(t, rep.API["key"], keyA, "no key is recorded")
+		rep = r.one("A-2")
+		require.Equal(t, order.Rejected, rep.Verdict, rep.Reason)
+		require.Nil(t, rep.API)
+	})
+}

@@ -35,6 +35,6 @@ func TestTheMappingOfAnEarlierImport(t *testing.T) {
 
 	got = run(t, settings, "", june, "--mapping", "may", "--expect-rows", "2", "--expect-sum", "price=3.50")
 	require.Equal(t, cli.ExitPartial, got.code)
-	require.Contains(t, got.errOut, "it has 1 orders to send, and 2 were expected (--expect-rows, --expect-sum); nothing was stored")
+	require.Contains(t, got.errOut, "orders to send: 1, and 2 were expected (--expect-rows, --expect-sum); nothing was stored")
 	require.Equal(t, cli.ExitDone, run(t, settings, "", june, "--mapping", "may", "--expect-rows", "1", "--expect-sum", "price=3.50").code)
 }

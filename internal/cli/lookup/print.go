@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,6 +131,9 @@ func (p *page) result(r *order.Record) {
 		p.row("last verdict", r.Verdict.String()+", "+statusText(r.Status))
 	}
 	p.row("last answer", r.Response)
+	for _, name := range slices.Sorted(maps.Keys(r.API)) {
+		p.row(name, r.API[name])
+	}
 	if k := r.Recalled; k.Status != 0 {
 		p.row("kept answer", fmt.Sprintf("%s: %s", statusText(k.Status), k.Answer))
 		p.row("", fmt.Sprintf("of %s, called back: %s", at(k.At), k.WhatSaid()))

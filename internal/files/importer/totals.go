@@ -60,7 +60,7 @@ func (f *File) checkTotals(ctx context.Context, s *Summary) error {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	orders := s.Rows - s.Invalid
 	if expect.Rows != nil && *expect.Rows != orders {
-		say("it has %d orders to send, and %d were expected", orders, *expect.Rows)
+		say("orders to send: %d, and %d were expected", orders, *expect.Rows)
 	}
 	if len(expect.Sums) > 0 {
 		names := slices.Sorted(maps.Keys(expect.Sums))

@@ -28,8 +28,8 @@ func TestControlTotals(t *testing.T) {
 	err := check(true, "expect-rows", "3", "expect-sum", "amount=0.31", "expect-sum", "price=1", "expect-sum", "count=3.0")
 	var wrong *WrongTotals
 	require.ErrorAs(t, err, &wrong)
-	require.EqualError(t, err, "orders.csv: it has 2 orders to send, and 3 were expected; the sum of amount is 0.3, and 0.31 was expected; no order has a number as its price, whose sum was expected to be 1 (--expect-rows, --expect-sum); nothing was stored")
-	require.Equal(t, "orders.csv: it has 2 orders to send, and 0 were expected", Plain(check(true, "expect-rows", "0")))
+	require.EqualError(t, err, "orders.csv: orders to send: 2, and 3 were expected; the sum of amount is 0.3, and 0.31 was expected; no order has a number as its price, whose sum was expected to be 1 (--expect-rows, --expect-sum); nothing was stored")
+	require.Equal(t, "orders.csv: orders to send: 2, and 0 were expected", Plain(check(true, "expect-rows", "0")))
 	var bad *BadRows
 	require.ErrorAs(t, check(false, "expect-rows", "2"), &bad, "a bad row comes first")
 

@@ -147,13 +147,13 @@ func TestSumsThatMeanSomething(t *testing.T) {
 	names, a := assessedOf("", `"price":"12.50","zip":"01067","sku":"12","note":"1.5","a":{"b":"-0.25"},"free":"","exp":"1.5e3"`, `"price":"7","zip":"10115","sku":"13","note":"two","a":{"b":"1"},"free":"2.5"`)
 	require.Equal(t, []string{"a.b 0.75 true", "free 2.5 true", "price 19.5 true"}, names)
 	require.Equal(t, 1, a.Column("free").Others)
-	many := make([]string, shownRows+3)
-	for i := range many {
-		many[i] = `"n":1`
+	rows := make([]string, shownRows+3)
+	for i := range rows {
+		rows[i] = `"n":1`
 	}
-	_, long := assessedOf("", many...)
+	_, long := assessedOf("", rows...)
 	require.Len(t, long.First, shownRows)
-	require.Contains(t, long.Last[0].Body, fmt.Sprintf(`"order_no":"%d.5"`, len(many)))
+	require.Contains(t, long.Last[0].Body, fmt.Sprintf(`"order_no":"%d.5"`, len(rows)))
 	names, _ = assessedOf("timeout", `"n":1`)
 	require.Equal(t, []string{"n 1 false", "timeout 30 false"}, names)
 	names, _ = assessedOf("", `"mixed":"1.5"`, `"mixed":2`)
