@@ -141,6 +141,27 @@ func TestRowsOfOtherFiles(t *testing.T) {
 	require.Empty(t, w.Lines)
 }
 
+// TestACheckThatFailsHalfWay: what it wrote already counts, and goes with the upload.
+func TestACheckThatFailsHalfWay(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	d := openDesk(t, s, nil)
+	u := keep(t, s, "orders.csv", numbered(1, 500)+"B-501,soon,1\n")
+	s.step = func(_, path string) error {
+		if strings.Contains(path, rejectsFile) {
+			return errStep
+		}
+		return nil
+	}
+	require.NoError(t, d.Check(u.ID, anna, ""))
+	require.NoError(t, d.Wait(t.Context(), u.ID))
+	require.ErrorIs(t, d.Failure(u.ID), errStep)
+	names, size := onDisk(t, s)
+	require.Equal(t, []string{packedFile, gridFile}, names)
+	require.Equal(t, size, s.Used())
+	require.NoError(t, d.Remove(u.ID, ""))
+	require.Zero(t, s.Used())
+}
+
 // BenchmarkAMillionRows checks a file of a million rows, and shows windows anywhere in it.
 func BenchmarkAMillionRows(b *testing.B) {
 	const rows = 1_000_000

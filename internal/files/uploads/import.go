@@ -203,9 +203,12 @@ func (d *Desk) Check(id string, by Person, saw string) error {
 		}
 		checked, grown, err := d.check(ctx, j, &u)
 		if ctx.Err() != nil {
-			return nil, ctx.Err() // stopped: the upload is as it was
+			err = ctx.Err() // stopped: the upload is as it was, but for what was written already
 		}
 		if err != nil {
+			if grown != 0 {
+				err = errors.Join(err, d.store.note(id, func(u *Upload) { u.Bytes += grown }))
+			}
 			return nil, err
 		}
 		checked.By, checked.At = by, time.Now().UTC()
