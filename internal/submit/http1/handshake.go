@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -85,23 +86,31 @@ func namesOf(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// alertWords translates the text of a TLS alert. crypto/tls has no types for them.
+// alert is a TLS alert by its text, since crypto/tls has no types for them.
+type alert struct {
+	seen, words string
+	ours        bool // it is about the client's certificate
+}
+
+var alerts = []alert{
+	{"protocol version not supported", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it", false},
+	{"unsupported protocol version", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it", false},
+	{"no application protocol", "the server offers no HTTP/1.1, which is all that is spoken here", false},
+	{"certificate required", "the server wants a certificate of the client: name its files in ORDERPOST_API_TLS_CERT_FILE and ORDERPOST_API_TLS_KEY_FILE", true},
+	{"expired certificate", "the server says that the certificate in ORDERPOST_API_TLS_CERT_FILE has expired: renew it", true},
+	{"revoked certificate", "the server says that the certificate in ORDERPOST_API_TLS_CERT_FILE was revoked: ask whoever signed it for another one", true},
+	{"unknown certificate authority", "the server does not trust the authority of the certificate in ORDERPOST_API_TLS_CERT_FILE: the file needs the authorities in between, too, or the API's operator must add yours", true},
+	{"bad certificate", "the server takes no such certificate as that in ORDERPOST_API_TLS_CERT_FILE, or none at all: ask the API's operator for one", true},
+	{"unsupported certificate", "the server takes no certificate of this kind (ORDERPOST_API_TLS_CERT_FILE): is it one for clients?", true},
+	{"unknown certificate", "the server does not accept the certificate in ORDERPOST_API_TLS_CERT_FILE", true},
+	{"access denied", "the server knows the certificate in ORDERPOST_API_TLS_CERT_FILE, and does not let it in", true},
+	{"unrecognized name", "the server does not know this host name: is ORDERPOST_API_URL right?", false},
+	{"remote error: tls: handshake failure", "the server agreed to no cipher that is safe, or wants a certificate of the client (ORDERPOST_API_TLS_CERT_FILE)", false},
+}
+
+// alertWords translates the text of a TLS alert.
 func alertWords(text string) string {
-	for _, a := range []struct{ seen, words string }{
-		{"protocol version not supported", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},
-		{"unsupported protocol version", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},
-		{"no application protocol", "the server offers no HTTP/1.1, which is all that is spoken here"},
-		{"certificate required", "the server wants a certificate of the client: name its files in ORDERPOST_API_TLS_CERT_FILE and ORDERPOST_API_TLS_KEY_FILE"},
-		{"expired certificate", "the server says that the certificate in ORDERPOST_API_TLS_CERT_FILE has expired: renew it"},
-		{"revoked certificate", "the server says that the certificate in ORDERPOST_API_TLS_CERT_FILE was revoked: ask whoever signed it for another one"},
-		{"unknown certificate authority", "the server does not trust the authority of the certificate in ORDERPOST_API_TLS_CERT_FILE: the file needs the authorities in between, too, or the API's operator must add yours"},
-		{"bad certificate", "the server takes no such certificate as that in ORDERPOST_API_TLS_CERT_FILE, or none at all: ask the API's operator for one"},
-		{"unsupported certificate", "the server takes no certificate of this kind (ORDERPOST_API_TLS_CERT_FILE): is it one for clients?"},
-		{"unknown certificate", "the server does not accept the certificate in ORDERPOST_API_TLS_CERT_FILE"},
-		{"access denied", "the server knows the certificate in ORDERPOST_API_TLS_CERT_FILE, and does not let it in"},
-		{"unrecognized name", "the server does not know this host name: is ORDERPOST_API_URL right?"},
-		{"remote error: tls: handshake failure", "the server agreed to no cipher that is safe, or wants a certificate of the client (ORDERPOST_API_TLS_CERT_FILE)"},
-	} {
+	for _, a := range alerts {
 		if strings.Contains(text, a.seen) {
 			return a.words
 		}
@@ -112,17 +121,11 @@ func alertWords(text string) string {
 // aboutOurCertificate reports whether a server refused the certificate of the client, or the lack of one. In TLS 1.3 a client
 // hears of that after its own handshake, when it may have sent a request. The server has read none: it judges the
 // certificate before it takes any data (RFC 8446, 2 and 4.4.2.4), and an alert is authenticated (6). It does not judge
-// later on the same connection either, because this client does not offer that (4.2.6). crypto/tls has no type for alerts.
+// later on the same connection either, because this client does not offer that (4.2.6).
 func aboutOurCertificate(err error) bool {
-	if err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
-		return false
-	}
-	for _, alert := range []string{"bad certificate", "unsupported certificate", "revoked certificate", "expired certificate", "unknown certificate", "access denied", "certificate required"} {
-		if strings.HasSuffix(err.Error(), "tls: "+alert) || strings.HasSuffix(err.Error(), "tls: "+alert+" authority") {
-			return true
-		}
-	}
-	return false
+	return err != nil && slices.ContainsFunc(alerts, func(a alert) bool {
+		return a.ours && strings.HasSuffix(err.Error(), "remote error: tls: "+a.seen)
+	})
 }
 
 // recordTracker tracks where the TLS records end that are read from a connection.
