@@ -261,6 +261,19 @@ func (f *File) problem(row *Row) *RowError {
 	return nil
 }
 
+// Each passes every row of a checked file to visit, in file order, with why it must not be enqueued; nil for a good one.
+func (f *File) Each(ctx context.Context, visit func(row *Row, bad *RowError) error) error {
+	_, err := f.scan(ctx, func(rows []Row) error {
+		for i := range rows {
+			if err := visit(&rows[i], f.problem(&rows[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
 // Preview returns the first n orders as they would be sent, without timestamp.
 func (f *File) Preview(ctx context.Context, n int) ([]Row, error) {
 	var first []Row

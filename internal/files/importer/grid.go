@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
+	"orderpost/internal/files/xlsx"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/status"
 )
 
 // GridColumn is a column of a grid. Column is its position in the file from 1; 0 = it is no column of the file.
@@ -50,32 +48,15 @@ func (f *File) GridColumns() []GridColumn {
 	return out
 }
 
-// Each passes every row of a checked file to visit, in file order, with why it must not be enqueued; nil for a good one.
-func (f *File) Each(ctx context.Context, visit func(row *Row, bad *RowError) error) error {
-	_, err := f.scan(ctx, func(rows []Row) error {
-		for i := range rows {
-			if err := visit(&rows[i], f.problem(&rows[i])); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return err
-}
-
-// GridRow returns a row of a checked file for a grid with its GridColumns. bad is why it must not be enqueued.
-func (f *File) GridRow(row *Row, bad *RowError) GridRow {
-	g := GridRow{Number: row.Number, Line: row.Line}
-	columns, _ := f.original()
-	if len(columns) == 0 {
-		columns = []int{0}
-	}
+// GridRow returns a row of a checked file for a grid with these columns (GridColumns). bad is why it must not be enqueued.
+func (f *File) GridRow(columns []GridColumn, row *Row, bad *RowError) GridRow {
+	g := GridRow{Number: row.Number, Line: row.Line, Cells: make([]string, len(columns))}
 	for i, c := range columns {
-		text, whole := "", false
-		if c < len(row.Cells) {
-			text, whole = editable(row.Cells[c])
+		whole := false
+		if at := max(c.Column-1, 0); at < len(row.Cells) {
+			g.Cells[i], whole = shown(row.Cells[at], maxEdited)
 		}
-		if g.Cells = append(g.Cells, text); !whole || !f.head.format.hasColumns() {
+		if !whole || c.Column == 0 {
 			g.Cut = append(g.Cut, i)
 		}
 	}
@@ -88,18 +69,14 @@ func (f *File) GridRow(row *Row, bad *RowError) GridRow {
 	return g
 }
 
-// editable clips a cell to what can be corrected, and says whether it is whole, and text that a field of a form can hold.
-func editable(cell string) (text string, whole bool) {
-	text = order.Clip(cell, maxEdited)
-	return text, text == cell && utf8.ValidString(cell) && !strings.ContainsAny(cell, "\x00\r\n")
-}
-
 // Correctable reports whether the cell of a position can be corrected.
 func (g *GridRow) Correctable(position int) bool { return !slices.Contains(g.Cut, position) }
 
 // RowOutcome is what a results file says of a row.
 type RowOutcome struct {
 	Word, Status, Reason, Response string
+	// Tone is the colour of the word.
+	Tone xlsx.Tone
 	// Failed says that the row's order was settled, and certainly not created: a correction can be sent under its number.
 	Failed bool
 }
@@ -108,28 +85,21 @@ type RowOutcome struct {
 // time: those of which nothing else is known.
 func Outcomes(ctx context.Context, q *queue.Queue, rows []GridRow, waiting bool) ([]RowOutcome, error) {
 	bad := make([]*RowError, len(rows))
-	var numbers []string
-	var index []int
 	for i := range rows {
 		if r := &rows[i]; r.Code != "" {
 			bad[i] = &RowError{Line: r.Line, Code: r.Code, Err: errors.New(r.Problem)}
 		}
-		if rows[i].OrderNo != "" && (bad[i] == nil || bad[i].question()) {
-			numbers, index = append(numbers, rows[i].OrderNo), append(index, i)
-		}
 	}
-	found, err := status.OrderStatuses(ctx, q, numbers)
+	statuses, err := statusesOf(ctx, q, len(rows), func(i int) (string, bool) {
+		return rows[i].OrderNo, rows[i].OrderNo != "" && (bad[i] == nil || bad[i].question())
+	})
 	if err != nil {
 		return nil, err
-	}
-	statuses := make([]status.OrderStatus, len(rows))
-	for k, i := range index {
-		statuses[i] = found[k]
 	}
 	out := make([]RowOutcome, len(rows))
 	for i := range rows {
 		said := resultOf(rows[i].BodyHash, bad[i], &statuses[i], waiting)
-		out[i] = RowOutcome{Word: said[0], Status: said[2], Reason: said[3], Response: said[7],
+		out[i] = RowOutcome{Word: said[0], Tone: tone(said[0]), Status: said[2], Reason: said[3], Response: said[7],
 			Failed: bad[i] == nil && said[8] == order.OutcomeRejected.Created() && statuses[i].Record.Outcome().NeedsLetter()}
 	}
 	return out, nil

@@ -133,15 +133,15 @@ func (e *RowError) Plain() string {
 func (e *RowError) quote(row *Row, format Format) *RowError {
 	if e.begins = row.Line; e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
 		var whole bool
-		e.Value, whole = shown(row.Cells[e.Column-1])
+		e.Value, whole = shown(row.Cells[e.Column-1], maxQuoted)
 		e.whole = whole && format.hasColumns() && e.Code != CodeCells
 	}
 	return e
 }
 
-// shown clips a cell, and says whether it is whole, and text that a field of a form can have.
-func shown(cell string) (clipped string, whole bool) {
-	clipped = clip(cell)
+// shown clips a cell to most bytes, and says whether it is whole, and text that a field of a form can have.
+func shown(cell string, most int) (clipped string, whole bool) {
+	clipped = order.Clip(cell, most)
 	return clipped, clipped == cell && utf8.ValidString(cell) && !strings.ContainsAny(cell, "\x00\r\n")
 }
 

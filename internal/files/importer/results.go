@@ -70,18 +70,27 @@ func (f *File) eachStatus(ctx context.Context, q *queue.Queue, visit func(rows [
 }
 
 func (f *File) statusesOf(ctx context.Context, q *queue.Queue, rows []Row) ([]status.OrderStatus, error) {
+	return statusesOf(ctx, q, len(rows), func(i int) (string, bool) {
+		bad := f.problem(&rows[i])
+		return rows[i].OrderNo, bad == nil || bad.question() && rows[i].Order != nil
+	})
+}
+
+// statusesOf looks up the orders of n rows. orderNo is that of a row, and says whether it is looked up; the status of
+// another one is empty.
+func statusesOf(ctx context.Context, q *queue.Queue, n int, orderNo func(i int) (no string, looked bool)) ([]status.OrderStatus, error) {
 	var numbers []string
 	var index []int
-	for i := range rows {
-		if bad := f.problem(&rows[i]); bad == nil || bad.question() && rows[i].Order != nil {
-			numbers, index = append(numbers, rows[i].OrderNo), append(index, i)
+	for i := range n {
+		if no, looked := orderNo(i); looked {
+			numbers, index = append(numbers, no), append(index, i)
 		}
 	}
 	found, err := status.OrderStatuses(ctx, q, numbers)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]status.OrderStatus, len(rows))
+	out := make([]status.OrderStatus, n)
 	for k, i := range index {
 		out[i] = found[k]
 	}
@@ -287,15 +296,12 @@ func Words() []string {
 // accepted, by the results, with this very body. Without a queue it takes every good row.
 func (f *File) EachAccepted(ctx context.Context, q *queue.Queue, visit func(*order.Order)) error {
 	if q == nil {
-		_, err := f.scan(ctx, func(rows []Row) error {
-			for i := range rows {
-				if f.problem(&rows[i]) == nil {
-					visit(rows[i].Order)
-				}
+		return f.Each(ctx, func(row *Row, bad *RowError) error {
+			if bad == nil {
+				visit(row.Order)
 			}
 			return nil
 		})
-		return err
 	}
 	return f.eachStatus(ctx, q, func(rows []Row, statuses []status.OrderStatus) error {
 		for i := range rows {

@@ -1,7 +1,6 @@
 package uploads
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -149,7 +148,7 @@ func (g *grid) read(from, to int64, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.NewDecoder(bytes.NewReader(text)).Decode(into)
+	return json.Unmarshal(text, into)
 }
 
 // block reads the rows of a block.

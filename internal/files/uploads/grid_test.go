@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/files/importer"
+	"orderpost/internal/files/xlsx"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -83,7 +84,7 @@ func TestRows(t *testing.T) {
 	}))
 	w = rows(FailedRows, 1, 100)
 	require.Len(t, w.Lines, answered/100)
-	require.Equal(t, importer.RowOutcome{Word: "rejected", Status: "422", Response: "bad qty", Failed: true}, *w.Lines[0].Outcome)
+	require.Equal(t, importer.RowOutcome{Word: "rejected", Tone: xlsx.Bad, Status: "422", Response: "bad qty", Failed: true}, *w.Lines[0].Outcome)
 	require.Len(t, rows("accepted", 1, 1000).Lines, answered-answered/100)
 	require.Len(t, rows("not-enqueued", 1, 100).Lines, 2)
 

@@ -279,21 +279,23 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 
 // show writes the rows of a checked file for pages, and takes what a person wants to see of all of them.
 func (f *opened) show(ctx context.Context, w io.Writer, checked *Checked) error {
-	rows, err := newGridWriter(w, f.GridColumns())
+	columns := f.GridColumns()
+	rows, err := newGridWriter(w, columns)
 	if err != nil {
 		return err
 	}
 	sums := imports.NewSums()
+	var last []byte
 	err = f.Each(ctx, func(row *importer.Row, bad *importer.RowError) error {
 		if bad == nil {
-			text := order.Clip(string(row.Order.Canonical()), maxLine)
-			if checked.Last = text; len(checked.First) < previewed {
-				checked.First = append(checked.First, text)
+			if last = row.Order.Canonical(); len(checked.First) < previewed {
+				checked.First = append(checked.First, order.Clip(string(last), maxLine))
 			}
-			sums.Add(row.Order.Canonical(), nil)
+			sums.Add(last, nil)
 		}
-		return rows.add(f.GridRow(row, bad))
+		return rows.add(f.GridRow(columns, row, bad))
 	})
+	checked.Last = order.Clip(string(last), maxLine)
 	checked.Sums, checked.MoreSums = sums.Columns(checked.Summary.Rows - checked.Summary.Invalid)
 	return errors.Join(err, rows.close())
 }
