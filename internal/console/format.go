@@ -36,7 +36,7 @@ var functions = template.FuncMap{
 	"size":     size,
 	"yes":      yes,
 	"minus":    func(a, b int) int { return a - b },
-	"wordtone": wordTone,
+	"coloured": resultTone,
 	"formats":  importer.Formats,
 }
 

@@ -154,10 +154,9 @@ func (s *Server) groupRights(r *http.Request) (all Rights, member bool) {
 	if s.cfg.GroupsHeader == "" {
 		return all, false
 	}
-	groups, _ := s.cfg.groups() // Validate has checked them
 	for _, value := range r.Header.Values(s.cfg.GroupsHeader) {
 		for name := range strings.SplitSeq(value, ",") {
-			rights, has := groups[strings.TrimSpace(name)]
+			rights, has := s.groups[strings.TrimSpace(name)]
 			member = member || has
 			all = Rights{max(all.Role, rights.Role), all.ResubmitUnknown || rights.ResubmitUnknown, all.Approve || rights.Approve}
 		}

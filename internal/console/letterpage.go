@@ -83,10 +83,8 @@ func showLetter(v *visit) error {
 	say("Sequence", count(l.Seq))
 	if v.may(Importer) {
 		p.Body = readable(l.Body)
-		if json.Valid(l.Body) && len(l.Body) <= maxBody {
-			var indented bytes.Buffer
-			_ = json.Indent(&indented, l.Body, "", "  ") // it is valid
-			p.Field = typable(indented.String())
+		if text, isJSON := indented(l.Body); isJSON {
+			p.Field = typable(text)
 			p.Lines = min(strings.Count(p.Field, "\n")+2, 30)
 		}
 	}

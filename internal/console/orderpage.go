@@ -266,9 +266,17 @@ const maxBody = 16 << 10
 
 // readable indents a body that is JSON, and makes any other one text.
 func readable(body []byte) string {
-	var out bytes.Buffer
-	if len(body) <= maxBody && json.Indent(&out, body, "", "  ") == nil {
-		return plain(out.String())
+	if text, isJSON := indented(body); isJSON {
+		return plain(text)
 	}
 	return plain(shorten(string(body), maxBody))
+}
+
+// indented indents a body that is JSON, and not too long for a page.
+func indented(body []byte) (text string, isJSON bool) {
+	var out bytes.Buffer
+	if len(body) > maxBody || json.Indent(&out, body, "", "  ") != nil {
+		return "", false
+	}
+	return out.String(), true
 }

@@ -8,7 +8,7 @@ import (
 
 	"orderpost/internal/files/importer"
 	"orderpost/internal/files/uploads"
-	"orderpost/internal/order"
+	"orderpost/internal/files/xlsx"
 )
 
 const (
@@ -79,7 +79,15 @@ func gridOf(v *visit, u *uploads.Look, which string, from int) (*gridPage, error
 }
 
 // address returns the address of a window.
-func (p *gridPage) address(which string, from int) string {
+func (p *gridPage) address(which string, from int) string { return p.link(which, from, 0) }
+
+// EditLink is the address of the same window, with the cells of a row as fields.
+func (p *gridPage) EditLink(line int) string {
+	return p.link(p.Which, p.Lines[0].Number, line) + "#line-" + strconv.Itoa(line)
+}
+
+// link returns the address of a window, in which the cells of a row are fields; 0 = of none.
+func (p *gridPage) link(which string, from, edit int) string {
 	q := make(url.Values)
 	if which != "" {
 		q.Set("show", which)
@@ -87,20 +95,13 @@ func (p *gridPage) address(which string, from int) string {
 	if from > 1 {
 		q.Set("from", strconv.Itoa(from))
 	}
+	if edit > 0 {
+		q.Set("edit", strconv.Itoa(edit))
+	}
 	if len(q) == 0 {
 		return there(p.ID) + "/rows"
 	}
 	return there(p.ID) + "/rows?" + q.Encode()
-}
-
-// EditLink is the address of the same window, with the cells of a row as fields.
-func (p *gridPage) EditLink(line int) string {
-	at := p.address(p.Which, p.Lines[0].Number)
-	u, _ := url.Parse(at) // it was just made
-	q := u.Query()
-	q.Set("edit", strconv.Itoa(line))
-	u.RawQuery, u.Fragment = q.Encode(), "line-"+strconv.Itoa(line)
-	return u.String()
 }
 
 // Field reports whether a cell is shown as a field: those that are wrong, those of a row that failed, and those of the row
@@ -171,18 +172,7 @@ func showRows(v *visit) error {
 	return v.render("rows", u.Name, p)
 }
 
-// wordTone returns the tone of an outcome in a results file.
-func wordTone(word string) string {
-	for _, o := range order.Outcomes() {
-		if o.String() == word {
-			return tone(o)
-		}
-	}
-	switch word {
-	case "conflict":
-		return "warn"
-	case "pending":
-		return "info"
-	}
-	return "bad"
+// resultTone returns the tone of a badge for a colour of a results file.
+func resultTone(t xlsx.Tone) string {
+	return map[xlsx.Tone]string{xlsx.Good: "good", xlsx.Quiet: "info", xlsx.Warn: "warn", xlsx.Bad: "bad"}[t]
 }

@@ -76,6 +76,7 @@ type Server struct {
 	bodyTime time.Duration // how long a form may take to arrive
 
 	proxies  []netip.Prefix
+	groups   map[string]Rights
 	users    *userFile
 	sessions *sessions
 	attempts *attempts
@@ -103,8 +104,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	proxies, _ := o.proxies() // Validate has read them
+	groups, _ := o.groups()
 	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log, now: o.now, bodyTime: cmp.Or(o.bodyTime, bodyTime),
-		proxies: proxies, sessions: newSessions(sessionTime, o.IdleTime), attempts: newAttempts()}
+		proxies: proxies, groups: groups, sessions: newSessions(sessionTime, o.IdleTime), attempts: newAttempts()}
 	if s.now == nil {
 		s.now = time.Now
 	}
