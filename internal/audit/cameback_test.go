@@ -2,6 +2,8 @@ package audit
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -36,8 +38,13 @@ func (f *letterFiles) start() {
 
 // kill starts a broker on what one leaves that is killed now.
 func (f *letterFiles) kill() {
-	killed := f.t.TempDir()
-	require.NoError(f.t, os.CopyFS(killed, os.DirFS(f.dir)))
+	var killed string
+	err := fs.ErrNotExist
+	for errors.Is(err, fs.ErrNotExist) { // again, if the broker renamed a file in the meantime
+		killed = f.t.TempDir()
+		err = os.CopyFS(killed, os.DirFS(f.dir))
+	}
+	require.NoError(f.t, err)
 	require.NoError(f.t, os.Chmod(killed+"/token", 0o600))
 	f.dir = killed
 	f.start()
