@@ -162,9 +162,9 @@ type Record struct {
 	// Delivered is the broker's delivery count when the note was written. The note
 	// explains only the next delivery (R3, R8).
 	Delivered uint64 `json:"delivered,omitempty"`
-	// DeliveryID names the delivery that a note was written for. Its worker and its
-	// count may be those of another delivery, because a broker that was killed loses
-	// its counts. It is empty in notes of older workers.
+	// DeliveryID names the delivery that a note was written for, or the one that raised Delivered since, and
+	// begins with the run of the broker that counted it. Worker and Delivered may be those of another delivery,
+	// because a broker that was killed loses its counts. It is empty in outcomes.
 	DeliveryID string `json:"delivery_id,omitempty"`
 	// Proven says that the answer proved that no order exists under this order_no
 	// (a rule with final: true). It ends earlier doubt.
@@ -353,10 +353,8 @@ func (r *Record) inheritPermission(cur *Record) {
 }
 
 // SameDelivery reports whether two notes with the same delivery number were written for
-// the same delivery. Those of older workers say no more than their worker.
-func (r *Record) SameDelivery(other *Record) bool {
-	return r.DeliveryID == other.DeliveryID && (r.DeliveryID != "" || r.Worker == other.Worker)
-}
+// the same delivery.
+func (r *Record) SameDelivery(other *Record) bool { return r.DeliveryID == other.DeliveryID }
 
 // Open reports whether the record is the note of an unfinished attempt. Its writer
 // may have posted the order and stopped before it could report the result.

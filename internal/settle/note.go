@@ -145,6 +145,6 @@ func (wk *Worker) unattemptedNote(d *Delivery) *order.Record {
 		rec.Doubt(lostDelivery)
 	}
 	rec.LastTimestamp = skipStamps(last.LastTimestamp, d.History.Lost-last.Lost, false)
-	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost
+	rec.Delivered, rec.DeliveryID, rec.Lost = d.Delivered, d.noteID(), d.History.Lost
 	return &rec
 }

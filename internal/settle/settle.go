@@ -87,8 +87,13 @@ func (d *Delivery) overtakenBy(stored *order.Record) bool {
 	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && d.After(stored.Position, d.Birth)
 }
 
-// newDeliveryID returns an ID for a delivery, which names the run of the broker that delivered.
-func newDeliveryID(serverID string) string { return runOf(serverID) + newWriteID()[:8] }
+// noteID returns what the notes of a delivery are told by. It begins with the run of the broker that delivered.
+func (d *Delivery) noteID() string {
+	if d.id == "" {
+		d.id = runOf(d.serverID) + newWriteID()[:8]
+	}
+	return d.id
+}
 
 // runOf names a run of the broker, as far as the deliveries of one order_no must be told apart.
 func runOf(serverID string) string {
@@ -128,10 +133,7 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 		rec.Note = order.NoteHandedBack
 	}
 	if rec.Note != order.NoteNone {
-		if d.id == "" {
-			d.id = newDeliveryID(d.serverID)
-		}
-		rec.DeliveryID = d.id
+		rec.DeliveryID = d.noteID()
 	}
 	return rec
 }

@@ -113,9 +113,11 @@ const (
 	Across
 	// Asked: an intent that only asks is posted as one that a person permitted (a part of R3).
 	Asked
+	// Number: whoever raises the number of another's note leaves the run of the broker that counted it (a part of R7).
+	Number
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked", "number"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a record names a letter that is not stored",
@@ -149,7 +151,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"one absent answer is believed at once",
 	"an absence is believed while a request may still be on its way",
 	"an absence that was said before an attempt counts after it",
-	"an intent that only asks the API is posted"}
+	"an intent that only asks the API is posted",
+	"whoever raises the number of another's note leaves the run of the broker that counted it"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -157,7 +160,7 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits five,
+// Mutations lists the mutations that the simulation must notice. It omits six,
 // because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
@@ -168,7 +171,7 @@ func Mutations() []Mutation {
 }
 
 // RareMutations lists the mutations that Mutations omits.
-func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Body} }
+func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Body, Number} }
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -180,14 +183,36 @@ func ParseMutation(name string) (Mutation, error) {
 	return None, fmt.Errorf("mutation %q is none of %s", name, strings.Join(mutationNames[:], ", "))
 }
 
-// hasConsumerChanges reports whether the leader of the workers' consumer changes in
-// schedules with this mutation. The mutations that came before this fault are known to
-// be noticed without it.
-func (m Mutation) hasConsumerChanges() bool {
-	return m == None || m == Arrival || m == Look || m == Stamps || m == Notes
+// inAll reports whether schedules have all that the model knows. A mutation's have what it knew when the
+// mutation was found to be noticed.
+func (m Mutation) inAll() bool { return m == None || m == Number }
+
+// narrow leaves out of a mutation's schedules the faults that the model learned after it was known to be noticed.
+func (w *world) narrow() {
+	m, p := w.mutation, &w.cfg
+	if m != Arrival && m != Look && m != Stamps && m != Notes {
+		p.ConsumerChanges = 0
+	}
+	if m != Kept {
+		p.Misread = 0
+	}
+	if m != Trust {
+		p.FloorMoves = 0
+	}
+	if m != Time && m != Overdue && m != Delays {
+		p.BrokerClocks = 0
+	}
+	if m != Asked {
+		p.Askers = 0
+	}
+	if m.aboutLookups() {
+		w.e.in(streamOf(ofTrouble, troubleLookup, 0xff, 1), func() { p.drawLookup(w.e) })
+	} else {
+		p.Lookup = nil
+	}
 }
 
-// aboutLookups reports whether a mutation is about lookups. The others are known to be noticed without them.
+// aboutLookups reports whether a mutation is about lookups.
 func (m Mutation) aboutLookups() bool { return m == Absent || m == Quarantine || m == Across }
 
 func (w *world) drops(m Mutation) bool { return w.mutation == m }
@@ -307,6 +332,10 @@ func (s store) mutateRecord(rec *order.Record, expect uint64) (written bool) {
 			for i := range rec.Earlier {
 				rec.Earlier[i].Letter = 0
 			}
+		}
+	case Number:
+		if cur := s.w.broker.results[rec.OrderNo]; cur != nil && cur.rec.Open() && rec.Open() && rec.Worker != s.h.name && rec.Delivered > cur.rec.Delivered {
+			rec.DeliveryID = cur.rec.DeliveryID
 		}
 	case Notes:
 		return !note || !s.Replicated() || expect > 0 || d.Redelivered()

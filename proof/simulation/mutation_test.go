@@ -52,11 +52,12 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Quarantine: {"2052", oracle.True},
 	Across:     {"39053", oracle.True},
 	Asked:      {"11", oracle.Own},
+	Number:     {"14000000001341213", oracle.OneClaim},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
 func TestEveryMutationIsNoticed(t *testing.T) {
-	for _, m := range append(Mutations(), Opened, Body) {
+	for _, m := range append(Mutations(), Opened, Body, Number) {
 		t.Run(m.String(), func(t *testing.T) {
 			want, known := noticed[m]
 			require.True(t, known, "no schedule is known that notices it")

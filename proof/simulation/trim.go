@@ -12,7 +12,7 @@ import (
 // trims reports whether what is acknowledged stays in the log until a worker trims it
 // (R14). It leaves at once in schedules and with mutations that came before that.
 func (w *world) trims() bool {
-	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain || w.mutation == Trust)
+	return !w.e.schedule.Old && (w.mutation.inAll() || w.mutation == Floor || w.mutation == Certain || w.mutation == Trust)
 }
 
 // trim models the pool's trimming, without its lease: every worker trims.

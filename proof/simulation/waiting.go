@@ -36,7 +36,7 @@ func waits(s *Schedule, m Mutation) bool {
 	switch {
 	case s.Old:
 		return false
-	case m == None:
+	case m.inAll():
 		return rand.New(rand.NewPCG(s.Seed, 0x77616974)).Float64() < 0.35
 	default:
 		return m == R13 || m == Moved || m == Purge

@@ -52,7 +52,7 @@ func (w *world) startWorker(i int) *worker {
 	if w.trims() {
 		w.e.spawn(k.host, func(*proc) { k.trim() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 0))
 	}
-	if !w.e.schedule.Old && (w.mutation == None || w.mutation == Sweep) {
+	if !w.e.schedule.Old && (w.mutation.inAll() || w.mutation == Sweep) {
 		w.e.spawn(k.host, func(*proc) { k.sweep() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 2))
 	}
 	if w.cfg.BrokerClocks > 0 && !w.drops(Overdue) && !w.drops(Delays) { // with Delays it would ask for ever

@@ -87,25 +87,8 @@ func play(s *Schedule, m Mutation, trace *Trace, kept *[]Edit, keep func(oracle.
 	w := &world{e: newEngine(s, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.e.kept, w.e.coroutines = kept, cs
 	w.cfg = drawPlan(w.e)
-	if !m.hasConsumerChanges() {
-		w.cfg.ConsumerChanges = 0
-	}
-	if m != None && m != Kept {
-		w.cfg.Misread = 0 // the mutations are known to be noticed without it
-	}
-	if m != None && m != Trust {
-		w.cfg.FloorMoves = 0
-	}
-	if m != None && m != Time && m != Overdue && m != Delays {
-		w.cfg.BrokerClocks = 0 // likewise
-	}
-	if m != None && m != Asked {
-		w.cfg.Askers = 0 // likewise
-	}
-	if m.aboutLookups() {
-		w.e.in(streamOf(ofTrouble, troubleLookup, 0xff, 1), func() { w.cfg.drawLookup(w.e) })
-	} else if m != None {
-		w.cfg.Lookup = nil
+	if !m.inAll() {
+		w.narrow()
 	}
 	w.broker, w.api = newBroker(w), newAPI(w)
 	if w.cfg.Replicas > 1 {
