@@ -93,7 +93,9 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 		return err
 	}
 	for _, loss := range losses {
-		l.a.offend(loss.Name, "%s. %s", loss, queue.LossAdvice)
+		if loss.Was.Restored.IsZero() { // a backup's books balance as of when it was made
+			l.a.offend(loss.Name, "%s. %s", loss, queue.LossAdvice)
+		}
 	}
 	gaps, err := l.q.Census.ReplicaGaps(ctx)
 	if err != nil {

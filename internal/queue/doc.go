@@ -32,6 +32,7 @@
 //	replicas.go  whether a replica lost messages that others have
 //	retention.go results are forgotten after the retention (R11)
 //	count.go     their sizes, ages and limits
+//	backup.go    all of them in one file, and back
 //
 // The waiting room:
 //

@@ -29,6 +29,8 @@ type Extent struct {
 	// Again is the sequence that the stream had reached when its broker gave the same or a
 	// lower one to a later message; 0 = it did not.
 	Again uint64 `json:"again,omitempty"`
+	// Restored is when the backup was made from which the stream was restored, until a person accepts that (Repair).
+	Restored time.Time `json:"restored,omitzero"`
 	// Accepted names the losses that a person accepted (Repair), the last ones in their order.
 	Accepted []string `json:"accepted,omitempty"`
 }
@@ -64,6 +66,8 @@ type Loss struct {
 // String says what was seen, without advice.
 func (l Loss) String() string {
 	switch {
+	case !l.Was.Restored.IsZero():
+		return fmt.Sprintf("streams were restored from a backup of %s: what was stored and posted since is not in them", l.Was.Restored.UTC().Format(time.RFC3339))
 	case !l.Was.Created.Equal(l.Have.Created):
 		return fmt.Sprintf("%s was created at %s, and the one that this installation used was created at %s and had reached message %d",
 			l.Name, l.Have.Created.UTC().Format(time.RFC3339), l.Was.Created.UTC().Format(time.RFC3339), l.Was.Last)
@@ -176,7 +180,7 @@ func (ex *ExtentKeeper) RememberExtents(ctx context.Context, seen, now Extents) 
 		}
 		e.Last = min(e.Last, now[name].Last)
 		have, known := was[name]
-		e.Again, e.Accepted = have.Again, have.Accepted
+		e.Again, e.Restored, e.Accepted = have.Again, have.Restored, have.Accepted
 		same := e.Created.Equal(have.Created)
 		if !known || same && e.Last > have.Last || !same && (name == ex.conn.n.journal || have.Last == 0) {
 			was[name], raised = e, true
@@ -208,6 +212,20 @@ func (ex *ExtentKeeper) acceptExtents(ctx context.Context) error {
 		e.Accepted = append(slices.Clone(before[max(0, len(before)-mostAccepted+1):]), loss)
 		now[name] = e
 	}
+	return ex.bucket.Put(ctx, extentsKey, now)
+}
+
+// markRestored makes the bucket remember that the results, and so all streams, are those of a backup: no worker
+// posts before a person accepts what it lacks.
+func (ex *ExtentKeeper) markRestored(ctx context.Context, made time.Time) error {
+	now, err := ex.extents(ctx)
+	if err != nil {
+		return err
+	}
+	delete(now, ex.bucket.stream())
+	results := now[ex.conn.n.results]
+	results.Restored = made
+	now[ex.conn.n.results] = results
 	return ex.bucket.Put(ctx, extentsKey, now)
 }
 
@@ -278,7 +296,7 @@ func (ex *ExtentKeeper) keepAgain(ctx context.Context, was Extents, revision uin
 			if was == nil {
 				was = make(Extents)
 			}
-			was[name] = Extent{Created: have.Created, Last: max(former.Last, again), Again: again, Accepted: former.Accepted}
+			was[name] = Extent{Created: have.Created, Last: max(former.Last, again), Again: again, Restored: former.Restored, Accepted: former.Accepted}
 			told = true
 		}
 	}
@@ -300,7 +318,7 @@ func (ex *ExtentKeeper) compareExtents(was, now Extents) (losses []Loss) {
 			continue
 		}
 		same := have.Created.Equal(former.Created)
-		if same && (have.Last < former.Last || former.Again > 0) || !same && spec.precious && former.Last > 0 {
+		if same && (have.Last < former.Last || former.Again > 0 || !former.Restored.IsZero()) || !same && spec.precious && former.Last > 0 {
 			losses = append(losses, Loss{spec.title(), former, have})
 		}
 	}

@@ -298,7 +298,7 @@ func (e *MissingError) Error() string {
 }
 
 // MissingAdvice tells a person what to do about missing streams.
-const MissingAdvice = "Restore what is missing from a backup (nats stream restore), or accept that what it held is lost: orderpost worker repair; " +
+const MissingAdvice = "Restore what is missing from a backup (orderpost restore FILE --missing), or accept that what it held is lost: orderpost worker repair; " +
 	"see OrderpostStreamsMissing in docs/runbook.md"
 
 // DescribeMissing returns a sentence that names the missing parts.

@@ -36,6 +36,7 @@ type highWater struct {
 	loaded  bool
 	link    link          // for which highest was read
 	highest uint64        // the highest mark of all workers when it was read
+	waited  StreamSeq     // that of the marks
 	own     HighWaterMark // the value of our key, as last read or written
 	ownSeq  uint64        // its sequence in the bucket's stream
 }
@@ -53,36 +54,37 @@ func highWaterKey(i int) string { return "seen." + strconv.Itoa(i) }
 // high returns the highest mark of all workers, and not less than this worker's own,
 // which the broker has confirmed. It reads the others' again for each connection,
 // before messages are pulled over it. A mark that another worker writes while a pull
-// is on its way proves nothing about that pull. high returns the birth of the stream, too.
-func (s *highWater) high(ctx context.Context, over link) (birth int64, highest uint64, err error) {
+// is on its way proves nothing about that pull.
+func (s *highWater) high(ctx context.Context, over link) (highest HighWaterMark, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded && s.link == over {
-		return s.own.Stream, max(s.highest, s.own.Seq), nil
+		return HighWaterMark{s.own.Stream, max(s.highest, s.own.Seq), s.waited}, nil
 	}
 	stream, _, err := s.ledger.store.Stream(ctx)
 	if err != nil {
-		return 0, 0, err
+		return highest, err
 	}
-	s.highest, s.own = 0, HighWaterMark{Stream: stream}
+	s.highest, s.waited, s.own = 0, StreamSeq{}, HighWaterMark{Stream: stream}
 	s.wanted.Store(0) // it may be of another stream
 	for i := range highWaterKeys {
 		m, seq, err := s.ledger.store.HighWaterMark(ctx, highWaterKey(i))
 		if err != nil {
-			return 0, 0, err
+			return highest, err
 		}
-		if m.Stream == stream {
-			s.highest = max(s.highest, m.Seq)
+		if m.Stream != stream {
+			m = HighWaterMark{Stream: stream}
+		}
+		s.highest = max(s.highest, m.Seq)
+		if m.Waited.Seq > 0 {
+			s.waited = m.Waited
 		}
 		if highWaterKey(i) == s.key {
-			s.ownSeq, s.own.Seq = seq, 0
-			if m.Stream == stream {
-				s.own.Seq = m.Seq
-			}
+			s.ownSeq, s.own = seq, m
 		}
 	}
 	s.loaded, s.link = true, over
-	return stream, s.highest, nil
+	return HighWaterMark{stream, s.highest, s.waited}, nil
 }
 
 // reread makes the next pull read the marks again.
@@ -99,7 +101,8 @@ func (s *highWater) advance(ctx context.Context, seq uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for seq > s.own.Seq {
-		next := HighWaterMark{s.own.Stream, max(seq, s.wanted.Load())}
+		next := s.own
+		next.Seq = max(seq, s.wanted.Load())
 		written, err := s.ledger.store.PutHighWaterMark(ctx, s.key, next, s.ownSeq)
 		if err == nil {
 			s.own, s.ownSeq = next, written
@@ -133,12 +136,28 @@ func (s *highWater) restore(ctx context.Context) error {
 	if s.own.Seq == 0 {
 		return nil
 	}
+	s.own.Waited = s.waited
 	written, err := s.ledger.store.PutHighWaterMark(ctx, s.key, s.own, 0)
 	if err == nil {
 		s.ownSeq = written
 	}
 	if errors.Is(err, ErrStale) { // a worker with the same key was first; advance reads its mark
 		err = nil
+	}
+	return err
+}
+
+// MarkRestored marks all that the streams hold as delivered. They were restored from a backup, and no record
+// tells what workers posted after it was made (R2). waited is the end of the waiting room.
+func (lg *Ledger) MarkRestored(ctx context.Context, waited StreamSeq) error {
+	birth, last, err := lg.store.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	key := highWaterKey(0)
+	_, at, err := lg.store.HighWaterMark(ctx, key)
+	if err == nil {
+		_, err = lg.store.PutHighWaterMark(ctx, key, HighWaterMark{birth, last, waited}, at)
 	}
 	return err
 }

@@ -138,6 +138,9 @@ type Barrier struct {
 type HighWaterMark struct {
 	Stream int64  `json:"stream"`
 	Seq    uint64 `json:"seq"`
+	// Waited is the last intent of the waiting room that may have been moved and delivered since a backup was
+	// made from which the streams were restored; zero = none.
+	Waited StreamSeq `json:"waited,omitzero"`
 }
 
 // Progress is how far the workers are, as far as the broker remembers.

@@ -204,17 +204,16 @@ func (w Work) String() string { return workNames[w] }
 // PullStart is the state before a pull request was sent. The claims of the
 // messages that answer it run from then (R7).
 type PullStart struct {
-	link  link
-	birth int64     // of the intents stream
-	high  uint64    // the highest high-water mark of all workers
-	sent  time.Time // directly before the request was sent
+	link link
+	high HighWaterMark // the highest of all workers
+	sent time.Time     // directly before the request was sent
 }
 
 // BeginPull must be called before messages are requested.
 func (wk *Worker) BeginPull(ctx context.Context) (PullStart, error) {
 	p := PullStart{link: wk.ledger.link()}
 	var err error
-	p.birth, p.high, err = wk.highWater.high(ctx, p.link)
+	p.high, err = wk.highWater.high(ctx, p.link)
 	p.sent = wk.ledger.time.Now()
 	return p, err
 }
@@ -250,8 +249,8 @@ func (wk *Worker) Arrived(ctx context.Context, p PullStart, messages []Arrival) 
 
 // claim returns the delivery of a message, with its claim.
 func (wk *Worker) claim(m Arrival, p PullStart) *Delivery {
-	d := &Delivery{msg: m.Message, answer: m.Answer, lease: wk.claims.claim(m.Reply, m.Seq, m.Delivered, p.sent), Position: m.position(p.birth),
-		Delivered: m.Delivered, counted: m.Delivered, serverID: p.link.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
+	d := &Delivery{msg: m.Message, answer: m.Answer, lease: wk.claims.claim(m.Reply, m.Seq, m.Delivered, p.sent), Position: m.position(p.high.Stream),
+		Delivered: m.Delivered, counted: m.Delivered, serverID: p.link.serverID, CountLost: m.Delivered == 1 && (m.Seq <= p.high.Seq || p.high.Waited.Covers(waitedAt(m.Message)))}
 	d.Invalid = wk.ledger.readIntent(d)
 	if e := wk.ledger.log.Debug(); e.Enabled() { // not later than the first thing that is done about it: histories rely on that
 		e.Str("order_no", d.OrderNo()).Str("intent_id", d.Intent.ID).Uint64("sequence", d.Seq).Uint64("delivered", m.Delivered).

@@ -16,6 +16,7 @@ import (
 
 	"orderpost/docs"
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/backup"
 	"orderpost/internal/cli/certify"
 	"orderpost/internal/cli/console" // room: console
 	"orderpost/internal/cli/deadletter"
@@ -100,7 +101,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	})...)
 	group("books", "Orders, and the books:", lookup.NewCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
 		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), reconcile.NewCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout))
-	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
+	group("fleet", "All workers at once:", slices.Concat(worker.NewFleetCommands(environ, stderr), backup.NewCommands(environ, stderr))...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr)) // room: console
 	group("doors", "For programs:",
 		gateway.NewCommand(environ, stderr),        // room: gateway

@@ -130,7 +130,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	code, out = runWith(t, environ, nil, "fleet --json")
 	require.Equal(t, cli.ExitFailed, code, out)
 	require.Contains(t, out, `"missing":["stream ORDERS_RESULTS"]`)
-	require.Contains(t, out, "stream ORDERS_RESULTS is missing. Restore what is missing from a backup (nats stream restore), or accept that what it held is lost: orderpost worker repair")
+	require.Contains(t, out, "stream ORDERS_RESULTS is missing. Restore what is missing from a backup (orderpost restore FILE --missing), or accept that what it held is lost: orderpost worker repair")
 	code, out = runWith(t, environ, nil, "repair")
 	require.Equal(t, cli.ExitUsage, code, out)
 	_, err = js.Stream(t.Context(), "ORDERS_RESULTS")

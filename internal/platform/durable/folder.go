@@ -47,3 +47,26 @@ func SyncFolder(dir string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// SyncAll syncs all files and folders in a folder, if it exists. It takes little time for
+// what is on the disk already.
+func SyncAll(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return SyncFolder(path)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}

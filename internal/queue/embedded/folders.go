@@ -36,7 +36,7 @@ func openStore(dir string, streams []string) error {
 	for _, folder := range blocks {
 		_ = dirsync(folder) // XFS cannot, and needs it not
 	}
-	return errors.Join(durable.SyncFolder(dir), syncAll(filepath.Join(dir, "jetstream")))
+	return errors.Join(durable.SyncFolder(dir), durable.SyncAll(filepath.Join(dir, "jetstream")))
 }
 
 // bareFolders returns the folders that openStore made for streams that nobody has created
@@ -52,27 +52,4 @@ func bareFolders(dir string, streams []string) (bare []string) {
 		}
 	}
 	return bare
-}
-
-// syncAll syncs all files and folders in a folder, if it exists. It takes little time for
-// what is on the disk already.
-func syncAll(dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir():
-			return durable.SyncFolder(path)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
 }

@@ -98,6 +98,7 @@ var onlyIn = map[string][]string{
 		"proof/bench", "proof/bench/contender",
 		"proof/powercut", // it traces requests, and counts those that arrive
 		"proof/chaos"},   // it reads the workers' metrics
+	"filippo.io/age":          {"internal/cli/backup"},
 	"github.com/spf13/cobra":  append([]string{"internal/cli"}, proving...),
 	"github.com/expr-lang/":   {"internal/submit/answer"},
 	"github.com/prometheus/":  {"internal/ops", "internal/cli/service"},

@@ -123,8 +123,10 @@ func TestTheHTTPDoorWithRoles(t *testing.T) {
 			status, _ = askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
 			require.Equal(t, http.StatusOK, status, role)
 		}
-		_, text := askDoor(t, "GET", url+"/v1/outcomes?wait=10s&limit=1000", "", "")
-		require.Contains(t, text, `"order_no":"`+role+`-2"`)
+		require.Eventually(t, func() bool { // it answers as soon as there is one
+			_, text := askDoor(t, "GET", url+"/v1/outcomes?wait=10s&limit=1000", "", "")
+			return strings.Contains(text, `"order_no":"`+role+`-2"`)
+		}, patience, pause)
 	}
 	hold, _, errOut := runProgram(t, workers.Run, s.as("operator", settings), "hold")
 	require.Equal(t, cli.ExitDone, hold, errOut)

@@ -28,18 +28,11 @@ var natsCommands = map[string][]string{
 	"nats stream edit ORDERS_RESULTS":              {"$JS.API.STREAM.INFO.ORDERS_RESULTS"}, // and UPDATE with what it read
 	"nats stream cluster step-down ORDERS_RESULTS": {"$JS.API.STREAM.INFO.ORDERS_RESULTS"}, // and STREAM.LEADER.STEPDOWN, which a single server refuses
 	"nats stream edit NAME":                        {"$JS.API.STREAM.INFO.ORDERS"},
-	"nats stream backup ORDERS":                    {"$JS.API.STREAM.INFO.ORDERS"}, // the rest is in TestBackupBetweenOrders
-	"nats stream backup ORDERS_RESULTS":            {"$JS.API.STREAM.INFO.ORDERS_RESULTS"},
-	"nats stream backup ORDERS_DEAD":               {"$JS.API.STREAM.INFO.ORDERS_DEAD"},
-	"nats stream backup ORDERS_JOURNAL":            {"$JS.API.STREAM.INFO.ORDERS_JOURNAL"},
 	"nats stream edit ORDERS_JOURNAL":              {"$JS.API.STREAM.INFO.ORDERS_JOURNAL"},
 	"nats stream backup ORDERS_WAITING":            {"$JS.API.STREAM.INFO.ORDERS_WAITING"},
 	"nats stream info ORDERS_WAITING":              {"$JS.API.STREAM.INFO.ORDERS_WAITING"}, // the rest is in TestASealedStreamIsRestoredWithAnotherConfiguration
 	"nats stream rm ORDERS_WAITING":                {"$JS.API.STREAM.INFO.ORDERS_WAITING"},
 	"nats stream restore backup/ORDERS_WAITING":    {"$JS.API.INFO"},
-	"nats stream backup KV_ORDERPOST":              {"$JS.API.STREAM.INFO.KV_ORDERPOST"},
-	"nats stream restore backup/KV_ORDERPOST":      {"$JS.API.INFO"},
-	"nats stream restore backup/ORDERS":            {"$JS.API.INFO"},
 }
 
 var natsCommand = regexp.MustCompile("(?m)(?:^|`)(nats (?:stream|consumer|server|kv|account|request) [^`#\n]*)")

@@ -1,0 +1,360 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/nats-io/nats-server/v2/server/archive"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
+)
+
+// A backup is an archive as nats-server's (package archive), compressed (s2), with the messages of all
+// streams. The name of an entry is STREAM/SUBJECT. The last entry is a backupEnd as JSON.
+const backupEndName = "end"
+
+// backupEnd says what a backup holds.
+type backupEnd struct {
+	// Made is when the copies were consistent, by the clock of the program that made them.
+	Made    time.Time           `json:"made"`
+	Streams map[string]backedUp `json:"streams"`
+}
+
+// backedUp is the copy of one stream.
+type backedUp struct {
+	First    uint64    `json:"first"` // what comes before was removed since it was copied
+	Last     uint64    `json:"last"`
+	Born     time.Time `json:"born"`
+	Messages uint64    `json:"messages"` // as written
+}
+
+// Backup copies the streams of an installation into one archive, while everything runs. A snapshot of the
+// broker's does not suffice: it leaves out each record that is replaced while it is made (nats-server 2.15).
+type Backup struct {
+	q   *Queue
+	zip *s2.Writer
+	out *archive.Writer
+	end backupEnd
+}
+
+// NewBackup begins a backup that is written to out.
+func NewBackup(q *Queue, out io.Writer) *Backup {
+	zip := s2.NewWriter(out)
+	return &Backup{q: q, zip: zip, out: archive.NewWriter(zip), end: backupEnd{Streams: make(map[string]backedUp)}}
+}
+
+// CatchUp copies what the streams have got since the last call. It reports whether the copies are consistent:
+// no record was written while it read the other streams. Then all that left them has its outcome in the copied
+// records, and each letter that those name is in the copy. What is stored later is not. While orders flow, it
+// has to be called again.
+func (b *Backup) CatchUp(ctx context.Context) (consistent bool, err error) {
+	b.end.Made = time.Now().UTC()
+	streams := b.q.all()
+	for _, s := range streams { // the results first; what is moved leaves the waiting room after it was stored in the next one
+		for whole := false; !whole; {
+			if whole, err = b.copy(ctx, s); err != nil {
+				return false, err
+			}
+			whole = whole || s.name != b.q.bucket.stream() // a key that is written between two looks is in neither
+		}
+	}
+	now, err := streams[0].State(ctx)
+	return now.LastSeq == b.end.Streams[streams[0].name].Last, err
+}
+
+// all returns the streams in the order in which a backup reads them.
+func (q *Queue) all() []Stream {
+	n := q.Conn.n
+	return []Stream{q.Results(), {q.reader, n.waiting, n.waitPre, false, ">"}, q.Intents(), q.Letters(), q.Journal(),
+		{q.reader, q.bucket.stream(), q.bucket.prefix(), false, ">"}}
+}
+
+// copy copies what a stream has got. whole says that it got nothing more meanwhile.
+func (b *Backup) copy(ctx context.Context, s Stream) (whole bool, err error) {
+	had := b.end.Streams[s.name]
+	now, err := s.State(ctx)
+	if err != nil {
+		return false, err
+	}
+	is := backedUp{now.FirstSeq, max(now.LastSeq, had.Last), time.Unix(0, now.Birth).UTC(), had.Messages}
+	if had.Last > 0 && !had.Born.Equal(is.Born) {
+		return false, fmt.Errorf("stream %s was made again while it was copied: begin anew", s.name)
+	}
+	err = s.Walk(ctx, had.Last+1, is.Last, func(page []*settle.Message) error {
+		for _, m := range page {
+			is.Messages++
+			for _, name := range batchHeaders {
+				delete(m.Header, name)
+			}
+			if err := writeArchived(b.out, s.name+"/"+m.Subject, m.Time.UnixNano(), m.Seq, encodeHeader(m.Header), m.Data); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("stream %s: %w", s.name, err)
+	}
+	b.end.Streams[s.name] = is
+	now, err = s.State(ctx)
+	return now.LastSeq == is.Last, err
+}
+
+// Made says when the copies were consistent, and how many messages there are.
+func (b *Backup) Made() (at time.Time, messages uint64) { return b.end.made() }
+
+func (e backupEnd) made() (time.Time, uint64) {
+	n := uint64(0)
+	for _, s := range e.Streams {
+		n += s.Messages
+	}
+	return e.Made, n
+}
+
+// Close ends the archive. Without it, a backup counts as cut off.
+func (b *Backup) Close() error {
+	end, err := json.Marshal(b.end)
+	if err == nil {
+		err = writeArchived(b.out, backupEndName, 0, 0, nil, end)
+	}
+	return errors.Join(err, b.out.Close(), b.zip.Close())
+}
+
+// batchHeaders are those that the broker adds to each message of a batched read.
+var batchHeaders = []string{jetstream.LastSequenceHeader, "Nats-Num-Pending"}
+
+func writeArchived(out *archive.Writer, name string, at int64, seq uint64, header, data []byte) error {
+	err := out.WriteHeader(&archive.Header{Name: name, Timestamp: at, Sequence: seq, HeaderSize: int64(len(header)), PayloadSize: int64(len(data))})
+	if err == nil && len(header) > 0 {
+		_, err = out.Write(header)
+	}
+	if err == nil && len(data) > 0 {
+		_, err = out.Write(data)
+	}
+	return err
+}
+
+// encodeHeader returns headers as messages have them (NATS client protocol, HPUB); nothing for none.
+func encodeHeader(h settle.Header) []byte {
+	if len(h) == 0 {
+		return nil
+	}
+	out := []byte("NATS/1.0\r\n")
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			out = append(out, name+": "+value+"\r\n"...)
+		}
+	}
+	return append(out, "\r\n"...)
+}
+
+// BackupFile is a backup that is complete.
+type BackupFile struct {
+	open func() (io.ReadCloser, error)
+	end  backupEnd
+}
+
+// ReadBackup reads a backup to its end, and so finds out whether it is whole. open opens it from its beginning;
+// it is called once more for each stream that is restored.
+func ReadBackup(open func() (io.ReadCloser, error)) (*BackupFile, error) {
+	f := &BackupFile{open: open}
+	seen, last := make(map[string]uint64), make(map[string]uint64)
+	ended := false
+	err := f.each(func(h *archive.Header, data io.Reader) error {
+		stream, _, _ := strings.Cut(h.Name, "/")
+		switch {
+		case h.Sequence == 0 && h.Name == backupEndName:
+			ended = true
+			return json.NewDecoder(data).Decode(&f.end)
+		case h.Sequence <= last[stream]:
+			return fmt.Errorf("message %d of stream %s comes after message %d", h.Sequence, stream, last[stream])
+		}
+		seen[stream]++
+		last[stream] = h.Sequence
+		_, err := io.Copy(io.Discard, data)
+		return err
+	})
+	if err == nil && !ended {
+		err = errors.New("it was cut off")
+	}
+	for name, s := range f.end.Streams {
+		if err == nil && seen[name] != s.Messages {
+			err = fmt.Errorf("stream %s has %d messages, and %d were written", name, seen[name], s.Messages)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("not a whole backup: %w", err)
+	}
+	return f, nil
+}
+
+// each passes the entries to visit, which reads as much of each as it wants.
+func (f *BackupFile) each(visit func(h *archive.Header, data io.Reader) error) error {
+	file, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	in := archive.NewReader(s2.NewReader(file))
+	for {
+		h, err := in.Next()
+		if err == nil {
+			err = visit(h, in)
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+	}
+}
+
+// Made says when the copies were consistent, and how many messages there are.
+func (f *BackupFile) Made() (at time.Time, messages uint64) { return f.end.made() }
+
+// ErrNotEmpty is returned by Restore if the broker has one of the streams.
+var ErrNotEmpty = errors.New("a backup is restored where there is none of the streams")
+
+// Restore creates the streams of an installation from a backup, with the sequences, times and births that they
+// had, on a broker (nats-server 2.15 or later) that has none of them. With missing it creates those that the broker
+// lacks. The bucket comes last: without it no worker begins. Then open the queue again and call MarkRestored.
+// It returns the streams' names. Error: ErrNotEmpty.
+func (q *Queue) Restore(ctx context.Context, f *BackupFile, missing bool) (names []string, err error) {
+	var lacking []streamSpec
+	for _, spec := range q.Conn.cfg.streams() {
+		if _, known := f.end.Streams[spec.config.Name]; !known {
+			return nil, fmt.Errorf("the backup has the streams %s, and no %s: set ORDERPOST_PREFIX to that of its installation", strings.Join(slices.Sorted(maps.Keys(f.end.Streams)), ", "), spec.config.Name)
+		}
+		switch _, err := q.reader.stream(ctx, spec.config.Name); {
+		case errors.Is(err, ErrNoStream):
+			lacking = append(lacking, spec)
+		case err != nil:
+			return nil, err
+		case !missing:
+			return nil, fmt.Errorf("%s exists: %w", spec.title(), ErrNotEmpty)
+		}
+	}
+	for _, spec := range lacking {
+		if err := q.restoreStream(ctx, spec, f); err != nil {
+			return nil, fmt.Errorf("%s: %w", spec.title(), err)
+		}
+		names = append(names, spec.config.Name)
+	}
+	return names, nil
+}
+
+// restoreStream restores one stream by the broker's own request for that.
+func (q *Queue) restoreStream(ctx context.Context, spec streamSpec, f *BackupFile) error {
+	is := f.end.Streams[spec.config.Name]
+	spec.config.Metadata = map[string]string{bornKey: is.Born.Format(time.RFC3339Nano)}
+	var begun struct {
+		Deliver string `json:"deliver_subject"`
+	}
+	if err := q.askRestore(ctx, "$JS.API.STREAM.RESTORE."+spec.config.Name, map[string]any{"config": spec.config}, &begun); err != nil {
+		return err
+	}
+	in, out := io.Pipe()
+	go func() { _ = out.CloseWithError(f.writeSnapshot(out, spec.config.Name, is)) }()
+	defer func() { _ = in.Close() }()
+	for chunk := make([]byte, restoreChunk); ; {
+		n, err := io.ReadFull(in, chunk)
+		if n > 0 {
+			if err := q.sendRestore(ctx, begun.Deliver, chunk[:n], nil); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return q.sendRestore(ctx, begun.Deliver, nil, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// restoreChunk is the size of a message that carries a part of a snapshot, and restoreBlock that of what is
+// compressed at once, in bytes. A broker that syncs each message takes seconds for a few thousand of them, and gives a
+// restore up if it takes longer for a block (nats-server 2.15).
+const restoreChunk, restoreBlock = 32 << 10, 64 << 10
+
+func (q *Queue) askRestore(ctx context.Context, subject string, request, answer any) error {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	return q.sendRestore(ctx, subject, data, answer)
+}
+
+// sendRestore sends a request, and reads its answer. The last one of a restore may take long.
+func (q *Queue) sendRestore(ctx context.Context, subject string, data []byte, answer any) error {
+	ctx, cancel := q.Conn.link.within(ctx, time.Hour)
+	defer cancel()
+	msg, err := q.Conn.nc.RequestWithContext(ctx, subject, data)
+	if err != nil || len(msg.Data) == 0 {
+		return err
+	}
+	var refused struct {
+		Error *struct {
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if err = json.Unmarshal(msg.Data, &refused); err == nil && refused.Error != nil {
+		return errors.New("the broker refused: " + refused.Error.Description)
+	}
+	if err == nil && answer != nil {
+		err = json.Unmarshal(msg.Data, answer)
+	}
+	return err
+}
+
+// writeSnapshot writes a stream of the backup as the broker writes a snapshot of one.
+func (f *BackupFile) writeSnapshot(to io.Writer, stream string, is backedUp) error {
+	zip := s2.NewWriter(to, s2.WriterBlockSize(restoreBlock))
+	defer func() { _ = zip.Close() }() // it ends a goroutine
+	out := archive.NewWriter(zip)
+	state, err := json.Marshal(map[string]uint64{"first_seq": is.First, "last_seq": is.Last})
+	if err != nil {
+		return err
+	}
+	if err := writeArchived(out, "state.json", 1, 0, nil, state); err != nil {
+		return err
+	}
+	err = f.each(func(h *archive.Header, data io.Reader) error {
+		name, subject, _ := strings.Cut(h.Name, "/")
+		if name != stream || h.Sequence < cmp.Or(is.First, 1) {
+			_, err := io.Copy(io.Discard, data)
+			return err
+		}
+		h.Name = subject
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := io.Copy(out, data)
+		return err
+	})
+	if err == nil {
+		err = writeArchived(out, "", 0, 0, nil, nil) // the mark of its end
+	}
+	return errors.Join(err, out.Close(), zip.Close())
+}
+
+// MarkRestored has workers hold until a person accepts what the backup lacks (Extents), and take all that it
+// has for delivered (R2).
+func (q *Queue) MarkRestored(ctx context.Context, f *BackupFile) error {
+	waiting := f.end.Streams[q.Conn.n.waiting]
+	if err := q.Ledger.MarkRestored(ctx, settle.StreamSeq{Seq: waiting.Last, Birth: waiting.Born.UnixNano()}); err != nil {
+		return err
+	}
+	return q.Extents.markRestored(ctx, f.end.Made)
+}
