@@ -46,6 +46,8 @@ licence() {
   [ "$2" -ef LICENSE ] || cp "$2" LICENSE
   export TO=$1
   replace 's/(License: )"[^"]*"/$1"$ENV{TO}"/' tools/release/packages.go
+  grep -q image.licenses Dockerfile || replace 's/^(\s+)(org\.opencontainers\.image\.)(version=.*)/$1$2licenses="" \\\n$1$2$3/' Dockerfile
+  replace 's/(image\.licenses=)"[^"]*"/$1"$ENV{TO}"/' Dockerfile
   replace 's/^(    (name|identifier): ).*/$1$ENV{TO}/ if /^  license:/ .. /^  description:/' docs/openapi.yaml
   {
     sed '/^License:/,$d' deployments/packages/copyright

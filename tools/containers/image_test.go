@@ -2,6 +2,7 @@ package containers
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,18 @@ func TestPrograms(t *testing.T) {
 				require.Contains(t, said.String(), "not found", "%s in %s", program, image)
 			}
 		}
+	}
+}
+
+// TestLabels: each image says what it is, of which version and commit, and by whom.
+func TestLabels(t *testing.T) {
+	for image, title := range map[string]string{"orderpost": "orderpost", "sandbox": "orderpost-sandbox", "operator": "orderpost-operator"} {
+		var labels map[string]string
+		require.NoError(t, json.Unmarshal([]byte(podman(t, "image", "inspect", "--format", "{{json .Labels}}", "localhost/orderpost-"+image)), &labels))
+		for name, value := range map[string]string{"title": title, "version": "v0.0.0-ci", "vendor": "orderpost maintainers"} {
+			require.Equal(t, value, labels["org.opencontainers.image."+name], image)
+		}
+		require.Len(t, labels["org.opencontainers.image.revision"], 40, image)
 	}
 }
 
