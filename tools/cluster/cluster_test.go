@@ -70,11 +70,11 @@ func rendered(t *testing.T) map[string][]*object {
 		}
 		return err
 	}))
-	require.Len(t, out, 10, "the kustomizations")
+	require.Len(t, out, 12, "the kustomizations")
 	given := map[string]map[string]any{"everything": {}}
 	files, err := filepath.Glob(chart + "/values*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 3)
+	require.Len(t, files, 4)
 	for _, path := range files {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -86,6 +86,12 @@ func rendered(t *testing.T) map[string][]*object {
 	for _, part := range []string{"gateway", "notify", "operator", "console"} {
 		given["everything"][part] = map[string]any{"enabled": true}
 	}
+	for _, part := range []string{"gateway", "console"} {
+		given["everything"][part].(map[string]any)["ingress"] = map[string]any{"enabled": true}
+		given["values-single.yaml"][part] = map[string]any{"enabled": true}
+	}
+	given["values-single.yaml"]["gateway"].(map[string]any)["clients"] = "clients: []"
+	given["values-single.yaml"]["worker"].(map[string]any)["rules"] = "rules: []"
 	for name, values := range given {
 		objects, err := manifests.Helm(chart, "orderpost", values)
 		require.NoError(t, err)
@@ -139,6 +145,9 @@ func (a apiServer) applyTwice(t *testing.T, objects []*object) (applied []*objec
 func (a apiServer) deleteAll(t *testing.T, objects []*object) {
 	t.Helper()
 	for _, o := range objects {
+		if o.GetKind() == "PersistentVolumeClaim" { // Helm keeps it, and only a controller lets go of it
+			continue
+		}
 		require.NoError(t, a.Delete(t.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		require.True(t, apierrors.IsNotFound(a.Get(t.Context(), client.ObjectKeyFromObject(o), o.DeepCopy())), "%s %s", o.GetKind(), o.GetName())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +17,13 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"orderpost/internal/cli"
+	"orderpost/internal/cli/service"
+	"orderpost/internal/console"
 )
 
 const chartFolder = deployments + "helm/orderpost"
@@ -26,7 +32,7 @@ var update = flag.Bool("update", false, "write the chart's templates (make chart
 
 // written are the templates that no manifest stands behind: kustomize generates the config
 // map, too.
-var written = []string{"templates/NOTES.txt", "templates/worker/configmap.yaml"}
+var written = []string{"templates/NOTES.txt", "templates/_helpers.tpl", "templates/worker/configmap.yaml", "templates/worker/rules.yaml", "templates/gateway/secret.yaml", "templates/console/secret.yaml"}
 
 // TestTheTemplatesAreMadeOfTheManifests, and no other template lies beside them.
 func TestTheTemplatesAreMadeOfTheManifests(t *testing.T) {
@@ -70,6 +76,9 @@ func TestTheChartGivesTheOverlays(t *testing.T) {
 	for _, part := range []string{"gateway", "notify", "operator", "console"} {
 		everything[part] = map[string]any{"enabled": true}
 	}
+	for part, host := range map[string]string{"gateway": "orders", "console": "console"} {
+		everything[part].(map[string]any)["ingress"] = map[string]any{"enabled": true, "host": host + ".example.com", "tls": "orderpost-" + part + "-ingress"}
+	}
 	for name, c := range map[string]struct {
 		values  map[string]any
 		folders []string
@@ -77,7 +86,8 @@ func TestTheChartGivesTheOverlays(t *testing.T) {
 		"default":    {nil, []string{"base"}},
 		"small":      {values(t, "values-small.yaml"), []string{"overlays/small"}},
 		"production": {values(t, "values-production.yaml"), []string{"overlays/production"}},
-		"everything": {everything, []string{"overlays/production", "gateway", "notify", "operator", "console"}},
+		"everything": {everything, []string{"overlays/production", "gateway", "notify", "operator", "console", "ingress"}},
+		"single":     {values(t, "values-single.yaml"), []string{"overlays/single"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := make(map[string]any)
@@ -88,10 +98,17 @@ func TestTheChartGivesTheOverlays(t *testing.T) {
 			}
 			rendered, err := Helm(chartFolder, "orderpost", c.values)
 			require.NoError(t, err)
-			require.Equal(t, want, byName(t, rendered))
+			got := byName(t, rendered)
+			if name == "single" { // kubectl delete -k would take it along
+				require.Contains(t, got, claim)
+				delete(got, claim)
+			}
+			require.Equal(t, want, got)
 		})
 	}
 }
+
+const claim = "PersistentVolumeClaim orderpost-worker"
 
 var hash = regexp.MustCompile(`^(orderpost-worker)-[a-z0-9]{10}$`)
 
@@ -199,6 +216,116 @@ gateway:
 	}
 }
 
+// TestTheBrokerInsideTheWorker: without nats.url all parts are in one pod, since its loopback is
+// where the broker is. Services and ingresses lead there, the settings are right, and each file that
+// they name is of a volume of that container.
+func TestTheBrokerInsideTheWorker(t *testing.T) {
+	given := values(t, "values-single.yaml")
+	maps.Copy(given, map[string]any{
+		"gateway": map[string]any{"enabled": true, "clients": "clients: []", "ingress": map[string]any{"enabled": true}},
+		"console": map[string]any{"enabled": true, "users": "anna:operator:hash", "ingress": map[string]any{"enabled": true}},
+		"notify":  map[string]any{"enabled": true},
+	})
+	given["worker"].(map[string]any)["rules"] = "rules: []"
+	rendered, err := Helm(chartFolder, "orderpost", given)
+	require.NoError(t, err)
+	objects := byName(t, rendered)
+	require.ElementsMatch(t, []string{"ConfigMap orderpost-rules", "ConfigMap orderpost-worker", "Deployment orderpost-worker", "Ingress orderpost-console", "Ingress orderpost-gateway",
+		"NetworkPolicy orderpost-worker", claim, "PodDisruptionBudget orderpost-worker", "Secret orderpost-console-values", "Secret orderpost-gateway-values",
+		"Service orderpost-console", "Service orderpost-gateway", "Service orderpost-worker", "ServiceAccount orderpost-worker"}, slices.Collect(maps.Keys(objects)))
+	worker := as[appsv1.Deployment](t, objects["Deployment orderpost-worker"].(map[string]any))
+	pod := worker.Spec.Template.Spec
+	require.Equal(t, []string{"worker", "console"}, []string{pod.Containers[0].Name, pod.Containers[1].Name})
+
+	volumes, ports := make(map[string]corev1.Volume), make(map[string]int32)
+	for _, v := range pod.Volumes {
+		require.NotContains(t, volumes, v.Name)
+		volumes[v.Name] = v
+	}
+	environs := []map[string]string{as[corev1.ConfigMap](t, objects["ConfigMap orderpost-worker"].(map[string]any)).Data, {}}
+	for i, c := range pod.Containers {
+		for _, p := range c.Ports {
+			require.NotContains(t, ports, p.Name, "services find a port by its name")
+			ports[p.Name] = p.ContainerPort
+		}
+		for _, e := range c.Env {
+			environs[i][e.Name] = e.Value
+		}
+		environs[i]["ORDERPOST_DATA_DIR"] = "/data" // the image's
+		for name, value := range environs[i] {
+			if strings.HasPrefix(value, "/") {
+				require.True(t, slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+					return volumes[m.Name].Name != "" && strings.HasPrefix(value+"/", m.MountPath+"/")
+				}), "%s: %s=%s", c.Name, name, value)
+			}
+		}
+	}
+	require.Equal(t, claim, "PersistentVolumeClaim "+volumes["data"].PersistentVolumeClaim.ClaimName)
+	require.Equal(t, "keep", objects[claim].(map[string]any)["metadata"].(map[string]any)["annotations"].(map[string]any)["helm.sh/resource-policy"])
+	for name, file := range map[string]string{"gateway": "clients.yaml", "console": "users"} {
+		of := volumes[name].Projected.Sources[1].Secret
+		require.Contains(t, as[corev1.Secret](t, objects["Secret "+of.Name].(map[string]any)).StringData, file)
+		require.Equal(t, []corev1.KeyToPath{{Key: file, Path: file}}, of.Items)
+	}
+	require.Equal(t, "rules: []", as[corev1.ConfigMap](t, objects["ConfigMap "+volumes["rules"].ConfigMap.Name].(map[string]any)).Data["rules.yaml"])
+	require.Equal(t, map[string]int32{"ops": 9464, "https": 8443, "console": 9465}, ports)
+
+	var workers service.Config
+	require.NoError(t, cli.ReadEnv(&workers, environs[0]))
+	require.NoError(t, workers.Validate())
+	require.Equal(t, "0.0.0.0:8443", workers.Gateway.Listen)
+	require.NotEmpty(t, workers.Notify.URL)
+	var page console.Config
+	require.NoError(t, cli.ReadEnv(&page, environs[1]))
+	require.NoError(t, page.Validate())
+	require.Equal(t, "0.0.0.0:9465", page.Listen)
+
+	for name, port := range map[string]string{"gateway": "https", "console": "console"} {
+		s := as[corev1.Service](t, objects["Service orderpost-"+name].(map[string]any))
+		require.Equal(t, worker.Spec.Template.Labels, s.Spec.Selector)
+		require.True(t, s.Spec.PublishNotReadyAddresses, "the parts of a pod are ready at different times")
+		require.Len(t, s.Spec.Ports, 1)
+		require.Equal(t, port, s.Spec.Ports[0].TargetPort.StrVal)
+		behind := as[networkingv1.Ingress](t, objects["Ingress orderpost-"+name].(map[string]any)).Spec.Rules[0].HTTP.Paths[0].Backend.Service
+		require.Equal(t, s.Name+" "+s.Spec.Ports[0].Name, behind.Name+" "+behind.Port.Name)
+	}
+	policy := as[networkingv1.NetworkPolicy](t, objects["NetworkPolicy orderpost-worker"].(map[string]any)).Spec
+	require.Equal(t, []int32{8443, 9465, 9464}, []int32{policy.Ingress[0].Ports[0].Port.IntVal, policy.Ingress[1].Ports[0].Port.IntVal, policy.Ingress[2].Ports[0].Port.IntVal})
+}
+
+// TestAProxyThatEndsTLS: the services' ports say http where the pods do not speak TLS, and so do the ingresses.
+func TestAProxyThatEndsTLS(t *testing.T) {
+	var given map[string]any
+	require.NoError(t, yaml.UnmarshalStrict([]byte(`
+gateway:
+  enabled: true
+  settings: {ORDERPOST_GATEWAY_TLS_CERT_FILE: null, ORDERPOST_GATEWAY_TLS_KEY_FILE: null, ORDERPOST_GATEWAY_BEHIND_PROXY: "true"}
+  ingress: {enabled: true, className: traefik, annotations: {example.com/limit: "1"}, tls: orders-tls}
+console:
+  enabled: true
+  settings: {ORDERPOST_CONSOLE_TLS_CERT_FILE: null, ORDERPOST_CONSOLE_TLS_KEY_FILE: null, ORDERPOST_CONSOLE_PROXIES: 10.0.0.0/8}
+  ingress: {enabled: true}
+`), &given))
+	rendered, err := Helm(chartFolder, "orderpost", given)
+	require.NoError(t, err)
+	objects := byName(t, rendered)
+	for _, name := range []string{"gateway", "console"} {
+		s := as[corev1.Service](t, objects["Service orderpost-"+name].(map[string]any))
+		require.EqualValues(t, 80, s.Spec.Ports[0].Port)
+		require.Equal(t, "http", s.Spec.Ports[0].Name)
+		behind := as[networkingv1.Ingress](t, objects["Ingress orderpost-"+name].(map[string]any)).Spec
+		require.Equal(t, "http", behind.Rules[0].HTTP.Paths[0].Backend.Service.Port.Name)
+	}
+	orders := as[networkingv1.Ingress](t, objects["Ingress orderpost-gateway"].(map[string]any))
+	require.Equal(t, map[string]string{"example.com/limit": "1"}, orders.Annotations)
+	require.Equal(t, "traefik", *orders.Spec.IngressClassName)
+	require.Equal(t, []networkingv1.IngressTLS{{Hosts: []string{"orders.example.com"}, SecretName: "orders-tls"}}, orders.Spec.TLS)
+
+	given["console"].(map[string]any)["ingress"].(map[string]any)["host"] = "other.example.com"
+	_, err = Helm(chartFolder, "orderpost", given)
+	require.ErrorContains(t, err, "other.example.com is none of console.settings.ORDERPOST_CONSOLE_HOSTS")
+}
+
 // TestNewSettingsMakeNewPods, and nothing else does. The chart has a checksum where kustomize renames
 // the config map: Helm removes the former config map at once, and a former pod that starts again
 // would not find it.
@@ -225,26 +352,34 @@ func TestNewSettingsMakeNewPods(t *testing.T) {
 // TestWrongValuesAreRefused before anything is sent, by the name of the value.
 func TestWrongValuesAreRefused(t *testing.T) {
 	for text, named := range map[string]string{
-		"replicas: 3":                                          "replicas",
-		"worker: {replica: 3}":                                 "replica",
-		"worker: {replicas: two}":                              "/worker/replicas",
-		"worker: {replicas: -1}":                               "/worker/replicas",
-		"worker: {settings: {ORDERPOST_REPLICAS: 3}}":          "/worker/settings/ORDERPOST_REPLICAS",
-		"worker: {settings: {API_URL: x}}":                     "API_URL",
-		"worker: {settings: {ORDERPOST_API_URL: null}}":        "ORDERPOST_API_URL",
-		"worker: {settings: {ORDERPOST_NATS_URL: nats://x}}":   "ORDERPOST_NATS_URL",
-		"worker: {settings: {ORDERPOST_API_SECRET: hush}}":     "ORDERPOST_API_SECRET",
-		"gateway: {secrets: {door: mine}}":                     "door",
-		"worker: {secrets: {api: 'two names'}}":                "/worker/secrets/api",
-		"worker: {resources: {limit: {memory: 1Gi}}}":          "limit",
-		"image: {tag: ''}":                                     "/image/tag",
-		"image: {registry: example.com}":                       "registry",
-		"nats: {url: 'broker:4222'}":                           "/nats/url",
-		"networkPolicies: 'no'":                                "/networkPolicies",
-		"autoscaling: {enabled: true, minReplicas: 0}":         "/autoscaling/minReplicas",
-		"worker: {resources: {limits: {cpu: null}}}":           "/worker/resources/limits/cpu",
-		"autoscaling: {maxReplicas: 2.5}":                      "/autoscaling/maxReplicas",
-		"notify: {enabled: true, url: https://a.example.com/}": "url",
+		"replicas: 3":                                                     "replicas",
+		"worker: {replica: 3}":                                            "replica",
+		"worker: {replicas: two}":                                         "/worker/replicas",
+		"worker: {replicas: -1}":                                          "/worker/replicas",
+		"worker: {settings: {ORDERPOST_REPLICAS: 3}}":                     "/worker/settings/ORDERPOST_REPLICAS",
+		"worker: {settings: {API_URL: x}}":                                "API_URL",
+		"worker: {settings: {ORDERPOST_API_URL: null}}":                   "ORDERPOST_API_URL",
+		"worker: {settings: {ORDERPOST_NATS_URL: nats://x}}":              "ORDERPOST_NATS_URL",
+		"worker: {settings: {ORDERPOST_API_SECRET: hush}}":                "ORDERPOST_API_SECRET",
+		"gateway: {secrets: {door: mine}}":                                "door",
+		"worker: {secrets: {api: 'two names'}}":                           "/worker/secrets/api",
+		"worker: {resources: {limit: {memory: 1Gi}}}":                     "limit",
+		"image: {tag: ''}":                                                "/image/tag",
+		"image: {registry: example.com}":                                  "registry",
+		"nats: {url: 'broker:4222'}":                                      "/nats/url",
+		"networkPolicies: 'no'":                                           "/networkPolicies",
+		"autoscaling: {enabled: true, minReplicas: 0}":                    "/autoscaling/minReplicas",
+		"worker: {resources: {limits: {cpu: null}}}":                      "/worker/resources/limits/cpu",
+		"nats: {url: ''}":                                                 "/worker/replicas",
+		"{nats: {url: ''}, worker: {replicas: 1}}":                        "ORDERPOST_REPLICAS",
+		"{nats: {url: ''}, operator: {enabled: true}}":                    "/operator/enabled",
+		"{nats: {url: ''}, autoscaling: {enabled: true}}":                 "/autoscaling/enabled",
+		"gateway: {ingress: {enabled: true, host: ''}}":                   "/gateway/ingress/host",
+		"gateway: {ingress: {hosts: [a.example.com]}}":                    "hosts",
+		"console: {users: [anna]}":                                        "/console/users",
+		"{worker: {rules: 'rules: []', settings: {ORDERPOST_RULES: /r}}}": "ORDERPOST_RULES",
+		"autoscaling: {maxReplicas: 2.5}":                                 "/autoscaling/maxReplicas",
+		"notify: {enabled: true, url: https://a.example.com/}":            "url",
 	} {
 		var given map[string]any
 		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &given))
@@ -257,7 +392,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 // TestNullTakesAValueAway where that leaves something that works, and is refused by the value's
 // name where it does not. Helm removes what a file of values sets to null.
 func TestNullTakesAValueAway(t *testing.T) {
-	taken := regexp.MustCompile(`^(pod\.|(worker|gateway|console)\.settings\.|\w+\.resources\b|worker\.volume|global$)`)
+	taken := regexp.MustCompile(`^(pod\.|(worker|gateway|console)\.settings\.|\w+\.resources\b|worker\.(volume|rules|storage\.className)|gateway\.clients|console\.users|\w+\.ingress\.(className|tls|annotations)|global$)`)
 	require.NotRegexp(t, taken, "worker.settings")
 	try := func(path string) {
 		given := values(t, "values-production.yaml")
@@ -356,7 +491,7 @@ func TestEveryValueIsUsed(t *testing.T) {
 
 // TestHelmLint: no error and no warning. It tells that an icon is missing, which is true.
 func TestHelmLint(t *testing.T) {
-	for _, given := range []map[string]any{nil, values(t, "values-small.yaml"), values(t, "values-production.yaml")} {
+	for _, given := range []map[string]any{nil, values(t, "values-small.yaml"), values(t, "values-production.yaml"), values(t, "values-single.yaml")} {
 		found := lint.RunAll(chartFolder, given, "orderpost")
 		for _, m := range found.Messages {
 			require.LessOrEqual(t, m.Severity, support.InfoSev, m.Error())

@@ -37,11 +37,14 @@ var checks = map[string]func(t *testing.T, object []byte) error{
 	"apps/v1 Deployment":                      decode[appsv1.Deployment],
 	"apps/v1 StatefulSet":                     decode[appsv1.StatefulSet],
 	"networking.k8s.io/v1 NetworkPolicy":      decode[networkingv1.NetworkPolicy],
+	"networking.k8s.io/v1 Ingress":            decode[networkingv1.Ingress],
 	"policy/v1 PodDisruptionBudget":           decode[policyv1.PodDisruptionBudget],
 	"batch/v1 Job":                            decode[batchv1.Job],
 	"monitoring.coreos.com/v1 PrometheusRule": decode[monitoringv1.PrometheusRule],
 	"v1 ConfigMap":                            decode[corev1.ConfigMap],
 	"v1 Service":                              decode[corev1.Service],
+	"v1 PersistentVolumeClaim":                decode[corev1.PersistentVolumeClaim],
+	"v1 Secret":                               decode[corev1.Secret],
 	"v1 ServiceAccount":                       decode[corev1.ServiceAccount],
 	"monitoring.coreos.com/v1 ServiceMonitor": decode[monitoringv1.ServiceMonitor],
 	"keda.sh/v1alpha1 ScaledObject":           checkScaledObject,
@@ -90,6 +93,7 @@ func TestOverlaysRender(t *testing.T) {
 		kinds    []string
 	}{
 		"small":      {1, "1", []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}},
+		"single":     {1, "1", []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}},
 		"production": {nil, "3", []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "PrometheusRule", "ScaledObject", "Service", "ServiceAccount", "ServiceMonitor"}},
 	} {
 		t.Run(overlay, func(t *testing.T) {
@@ -109,6 +113,8 @@ func TestTasksRender(t *testing.T) {
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "Service", "ServiceAccount"}, kinds(doors))
 	doors = render(t, "kubernetes/console", "orderpost")
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "Service", "ServiceAccount"}, kinds(doors))
+	doors = render(t, "kubernetes/ingress", "orderpost")
+	require.ElementsMatch(t, []string{"Ingress", "Ingress"}, kinds(doors))
 	got := render(t, "kubernetes/operator", "orderpost")
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy"}, kinds(got))
 	got = render(t, "kubernetes/enqueue", "orderpost")
@@ -136,7 +142,7 @@ func TestNATSRenders(t *testing.T) {
 // TestDeletingLeavesTheBooks: kubectl delete -k takes neither a namespace nor a
 // claim along, and what has just been scaled down keeps its volume.
 func TestDeletingLeavesTheBooks(t *testing.T) {
-	for folder, namespace := range map[string]string{"nats": "nats", "nats-single": "nats", "kubernetes/overlays/small": "orderpost",
+	for folder, namespace := range map[string]string{"nats": "nats", "nats-single": "nats", "kubernetes/overlays/small": "orderpost", "kubernetes/overlays/single": "orderpost",
 		"kubernetes/overlays/production": "orderpost", "kubernetes/operator": "orderpost", "kubernetes/enqueue": "orderpost",
 		"kubernetes/gateway": "orderpost", "kubernetes/notify": "orderpost", "kubernetes/console": "orderpost"} {
 		got := render(t, folder, namespace)
