@@ -262,10 +262,10 @@ func TestTheBrokerInsideTheWorker(t *testing.T) {
 	}
 	require.Equal(t, claim, "PersistentVolumeClaim "+volumes["data"].PersistentVolumeClaim.ClaimName)
 	require.Equal(t, "keep", objects[claim].(map[string]any)["metadata"].(map[string]any)["annotations"].(map[string]any)["helm.sh/resource-policy"])
-	for name, file := range map[string]string{"gateway": "clients.yaml", "console": "users"} {
+	for name, want := range map[string]struct{ file, text string }{"gateway": {"clients.yaml", "clients: []"}, "console": {"users", "anna:operator:hash"}} {
 		of := volumes[name].Projected.Sources[1].Secret
-		require.Contains(t, as[corev1.Secret](t, objects["Secret "+of.Name].(map[string]any)).StringData, file)
-		require.Equal(t, []corev1.KeyToPath{{Key: file, Path: file}}, of.Items)
+		require.Equal(t, want.text, string(as[corev1.Secret](t, objects["Secret "+of.Name].(map[string]any)).Data[want.file]))
+		require.Equal(t, []corev1.KeyToPath{{Key: want.file, Path: want.file}}, of.Items)
 	}
 	require.Equal(t, "rules: []", as[corev1.ConfigMap](t, objects["ConfigMap "+volumes["rules"].ConfigMap.Name].(map[string]any)).Data["rules.yaml"])
 	require.Equal(t, map[string]int32{"ops": 9464, "https": 8443, "console": 9465}, ports)
