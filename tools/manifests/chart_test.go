@@ -293,6 +293,25 @@ func TestTheBrokerInsideTheWorker(t *testing.T) {
 	require.Equal(t, []int32{8443, 9465, 9464}, []int32{policy.Ingress[0].Ports[0].Port.IntVal, policy.Ingress[1].Ports[0].Port.IntVal, policy.Ingress[2].Ports[0].Port.IntVal})
 }
 
+// TestRulesAreAValueOrASecret, and the worker is told where they are.
+func TestRulesAreAValueOrASecret(t *testing.T) {
+	for text, want := range map[string]corev1.VolumeSource{
+		"worker: {rules: 'rules: []'}":       {ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "orderpost-rules"}}},
+		"worker: {secrets: {rules: my-own}}": {Secret: &corev1.SecretVolumeSource{SecretName: "my-own", DefaultMode: new(int32(0o440))}},
+	} {
+		var given map[string]any
+		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &given))
+		rendered, err := Helm(chartFolder, "orderpost", given)
+		require.NoError(t, err)
+		objects := byName(t, rendered)
+		pod := as[appsv1.Deployment](t, objects["Deployment orderpost-worker"].(map[string]any)).Spec.Template.Spec
+		require.Contains(t, pod.Volumes, corev1.Volume{Name: "rules", VolumeSource: want})
+		require.Contains(t, pod.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "rules", MountPath: "/etc/orderpost/rules", ReadOnly: true})
+		require.Equal(t, "/etc/orderpost/rules/rules.yaml", as[corev1.ConfigMap](t, objects["ConfigMap orderpost-worker"].(map[string]any)).Data["ORDERPOST_RULES"])
+		require.Equal(t, want.ConfigMap != nil, objects["ConfigMap orderpost-rules"] != nil)
+	}
+}
+
 // TestAProxyThatEndsTLS: the services' ports say http where the pods do not speak TLS, and so do the ingresses.
 func TestAProxyThatEndsTLS(t *testing.T) {
 	var given map[string]any
@@ -376,6 +395,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"{nats: {url: ''}, autoscaling: {enabled: true}}":                 "/autoscaling/enabled",
 		"gateway: {ingress: {enabled: true, host: ''}}":                   "/gateway/ingress/host",
 		"gateway: {ingress: {hosts: [a.example.com]}}":                    "hosts",
+		"worker: {storage: {size: 20 GB}}":                                "/worker/storage/size",
 		"console: {users: [anna]}":                                        "/console/users",
 		"{worker: {rules: 'rules: []', settings: {ORDERPOST_RULES: /r}}}": "ORDERPOST_RULES",
 		"autoscaling: {maxReplicas: 2.5}":                                 "/autoscaling/maxReplicas",

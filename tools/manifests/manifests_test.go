@@ -200,6 +200,8 @@ func TestMistakesAreFound(t *testing.T) {
 	const production = "kubernetes/overlays/production/"
 	for _, m := range []struct{ file, kind, right, wrong, named string }{
 		{"kubernetes/base/deployment.yaml", "apps/v1 Deployment", "terminationGracePeriodSeconds:", "terminationGraceSeconds:", "terminationGraceSeconds"},
+		{"kubernetes/ingress/console.yaml", "networking.k8s.io/v1 Ingress", "pathType:", "pathtype:", "pathtype"},
+		{"kubernetes/overlays/single/persistentvolumeclaim.yaml", "v1 PersistentVolumeClaim", "accessModes:", "accessMode:", "accessMode"},
 		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "interval:", "intervall:", "intervall"},
 		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "matchLabels:", "matchLabel:", "matchLabel"},
 		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "port: ops", "port: 9464", "port"},

@@ -87,7 +87,7 @@ spec:
 	{"scaledobject.yaml", re(`threshold: .*`), "threshold: {{ .Values.KEY.ordersPerWorker | int | quote }}"},
 }
 
-// external leaves out what it is about where the broker runs inside the worker.
+// external keeps what a rule finds only where the broker is outside of the workers.
 const external = "{{- if .Values.nats.url }}\n${0}{{- end }}\n"
 
 // beside is for a service that leads to the worker's pod. No other pod could answer.
