@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,19 +47,16 @@ func awaitingOf(v *visit, f *imports.Feeding) (w awaiting) {
 	mine := func(a *imports.Approval) bool {
 		return v.person().Approve && approval.Counts(v.person().actor().Known) && !a.Asker.Same(v.person().Name) && a.GivenBy(v.person().Name) == nil
 	}
-	for _, token := range slices.Sorted(maps.Keys(f.Approvals.Imports)) {
+	waiting, acts := f.Awaiting()
+	for _, token := range waiting {
 		a := f.Approvals.Imports[token]
-		if !f.AwaitsApproval(token) || a.Why == "" || a.Refused != nil {
-			continue
-		}
 		batch := imports.ImportName(token)
 		name, _ := v.s.batches.name(v.Context(), batch)
 		w.Imports = append(w.Imports, approvalLine{Link: approval.Address(batch), Name: name, Whom: whom(a), Why: a.Why, At: a.At, Mine: mine(a)})
 	}
-	for _, id := range slices.Sorted(maps.Keys(f.Approvals.Acts)) {
-		if a := f.Approvals.Acts[id]; a.Refused == nil && !a.Whole() {
-			w.Acts = append(w.Acts, approvalLine{Link: approval.ActAddress(id), Name: a.Why, Whom: whom(a), Why: asker(a), At: a.At, Mine: mine(a)})
-		}
+	for _, id := range acts {
+		a := f.Approvals.Acts[id]
+		w.Acts = append(w.Acts, approvalLine{Link: approval.ActAddress(id), Name: a.Why, Whom: whom(a), Why: asker(a), At: a.At, Mine: mine(a)})
 	}
 	for _, lines := range [][]approvalLine{w.Imports, w.Acts} {
 		slices.SortStableFunc(lines, func(a, b approvalLine) int { return a.At.Compare(b.At) })

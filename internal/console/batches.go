@@ -11,11 +11,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 )
 
 // batchCount counts the orders of one import by their present outcome.
@@ -295,7 +295,7 @@ func (b *batches) settle(r *order.Record) {
 	}
 	now := place{batch: b.number(r.Batch)}
 	at := b.all[now.batch]
-	row, own := importer.RowOf(r.IntentID, r.Batch)
+	row, own := status.RowOf(r.IntentID, r.Batch)
 	own = own && row <= len(at.rows)+maxRowGap
 	switch {
 	case own:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 )
 
@@ -155,7 +156,7 @@ func unseen() error {
 // pageOf returns the address of the page that a form belongs to.
 func (v *visit) pageOf() string {
 	if batch := v.field("batch"); strings.HasPrefix(v.URL.Path, "/import/") {
-		return importAddress(batch)
+		return imports.Address(batch)
 	}
 	if strings.HasPrefix(v.URL.Path, "/approval/") {
 		if act := v.field("act"); act != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -203,9 +202,6 @@ func importName(imp *imports.Import) (name, other string) {
 	return file, imp.Batch
 }
 
-// importAddress is the address of an import's page.
-func importAddress(batch string) string { return "/import?batch=" + url.QueryEscape(batch) }
-
 func showImport(v *visit) error {
 	imp, err := importOf(v)
 	if err != nil {
@@ -261,7 +257,7 @@ func cancelImport(v *visit) error {
 	} else if !imp.CancelledAt.IsZero() {
 		changed = "This import was cancelled at " + stamp(imp.CancelledAt) + "."
 	}
-	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
+	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: imports.Address(imp.Batch),
 		Says:   []string{"The workers are told, and post none of its orders from then on. Other imports go on. If the import still runs, it stops.", "Orders that have an outcome keep it."},
 		Fields: []fact{{"batch", imp.Batch}}, Seen: mark(imp.Batch, imp.Rows, imp.Fingerprint, imp.StartedAt, imp.CancelledAt, began), Changed: changed, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {
@@ -291,7 +287,7 @@ func cancelImport(v *visit) error {
 	} else if err != nil {
 		return err
 	}
-	return v.done(importAddress(imp.Batch), "")
+	return v.done(imports.Address(imp.Batch), "")
 }
 
 // cancelKind is the kind of the jobs that cancel an import. Their subject is the batch.

@@ -9,6 +9,7 @@ import (
 	"orderpost/internal/approval"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/files/uploads"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/jobs"
@@ -82,7 +83,7 @@ func showJob(v *visit) error {
 	case assessKind:
 		return v.done(approval.Address(subject), "")
 	case cancelKind:
-		return v.done(importAddress(subject), "")
+		return v.done(imports.Address(subject), "")
 	case uploads.CheckKind, uploads.ImportKind:
 		return v.done(there(subject), "")
 	}
@@ -101,7 +102,7 @@ func showJob(v *visit) error {
 			return err
 		}
 		if _, known := v.s.batches.name(v.Context(), plan.filter.Batch); known && len(p.Orders) > 0 {
-			p.Import = importAddress(plan.filter.Batch)
+			p.Import = imports.Address(plan.filter.Batch)
 		}
 	}
 	return v.render("job", job.Title, p)

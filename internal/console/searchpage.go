@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orderpost/internal/deadletter"
+	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -162,7 +163,7 @@ func searchImports(ctx context.Context, v *visit, p *searchPage) error {
 	}
 	for _, imp := range list {
 		if name, other := importName(imp); has(name) || has(imp.Batch) || has(imp.File) {
-			p.Imports = append(p.Imports, importHit{name, other, "import", importAddress(imp.Batch)})
+			p.Imports = append(p.Imports, importHit{name, other, "import", imports.Address(imp.Batch)})
 		}
 	}
 	if v.s.desk != nil && v.may(Importer) {

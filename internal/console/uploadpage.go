@@ -311,7 +311,7 @@ func (p *uploadedPage) arrange(v *visit, sheet string) {
 	proposed := h.Propose()
 	if m, imp := remembered(v, h); imp != nil && !m.Same(proposed) {
 		name, _ := importName(imp)
-		proposed, p.Like = m, &likeImport{name, importAddress(imp.Batch)}
+		proposed, p.Like = m, &likeImport{name, imports.Address(imp.Batch)}
 	}
 	if p.Checked == nil && p.Settings.Mapping.IsZero() {
 		p.Mapping = proposed

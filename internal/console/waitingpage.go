@@ -211,7 +211,7 @@ func resumeImport(v *visit) error {
 // for an import of a producer.
 func importBack(v *visit, batch string) string {
 	if _, known := v.s.batches.name(v.Context(), batch); known {
-		return importAddress(batch)
+		return imports.Address(batch)
 	}
 	return "/waiting"
 }

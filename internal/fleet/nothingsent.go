@@ -14,7 +14,7 @@ import (
 // reads it: on each page of the console, in enqueue, order and deadletter replay.
 // It needs a View of Look.
 func (v *View) NothingSent(now time.Time) string {
-	since, blocks := v.stopped()
+	since, blocks := v.Stopped()
 	return nothingSent(since, blocks, now)
 }
 
@@ -62,9 +62,9 @@ func clock(at, now time.Time) string {
 	return at.Format("2006-01-02 15:04") + " UTC"
 }
 
-// stopped returns what stops the whole fleet, and since when. A person's hold is the
-// only block then: it explains all others. since is zero if it is not known.
-func (v *View) stopped() (since time.Time, blocks []string) {
+// Stopped returns what stops the whole fleet, and since when. A person's hold is the
+// only block then: it explains all others. since is zero if it is not known. It needs a View of Look.
+func (v *View) Stopped() (since time.Time, blocks []string) {
 	if v.Hold != nil {
 		return v.Hold.Since, []string{v.Hold.text()}
 	}

@@ -3,8 +3,10 @@ package notify
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"orderpost/internal/deadletter"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/endpoint"
 	"orderpost/internal/platform/secret"
@@ -20,6 +22,7 @@ type Config struct {
 	Outcomes   []string    `env:"NOTIFY_OUTCOMES" desc:"only webhooks about these outcomes, comma-separated; empty = all"`
 	Sources    []string    `env:"NOTIFY_SOURCES" desc:"only webhooks about orders of these sources, comma-separated; * stands for any text; empty = all"`
 	Imports    []string    `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), likewise"`
+	Types      []string    `env:"NOTIFY_TYPES" desc:"only webhooks of these types, comma-separated; * stands for any text; empty = order.*, fleet.held and fleet.resumed"`
 	Begin      string      `env:"NOTIFY_BEGIN" envDefault:"now" desc:"where the first sender of a fleet begins: now, or oldest (every outcome that is kept)"`
 
 	// PlainHTTPHosts are the hosts beyond loopback to which plain http is allowed.
@@ -50,6 +53,11 @@ func (c Config) Validate() error {
 	}
 	if c.Begin != beginNow && c.Begin != beginOldest {
 		errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_BEGIN: %q: give %s or %s", c.Begin, beginNow, beginOldest))
+	}
+	for _, kind := range c.Types {
+		if !slices.ContainsFunc(types, deadletter.Pattern(strings.TrimSpace(kind))) {
+			errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_TYPES: %q is no type of event; the types are %s", kind, strings.Join(types, ", ")))
+		}
 	}
 	for _, word := range c.Outcomes {
 		var o order.Outcome

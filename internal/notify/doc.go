@@ -17,6 +17,8 @@
 //	aside.go      events that are refused alone, and parked ones, in the bucket
 //	beside.go     their way there, and their turns
 //	fleet.go      fleet.held and fleet.resumed
+//	imports.go    import.settled
+//	alerts.go     fleet.blocked and person.needed
 //	session.go    one process's time as the sender
 //	sender.go     Sender: leads, or waits to take over
 //	stats.go      numbers for metrics

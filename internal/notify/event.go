@@ -23,12 +23,24 @@ const (
 	TypeHeld = "fleet.held"
 	// TypeResumed: the workers go on.
 	TypeResumed = "fleet.resumed"
+	// TypeImport: every order of an import has its outcome.
+	TypeImport = "import.settled"
+	// TypeBlocked: orders are due, nobody holds the fleet, and it posts nothing.
+	TypeBlocked = "fleet.blocked"
+	// TypeNeeded: more waits for a person than before.
+	TypeNeeded = "person.needed"
+)
+
+// types are all of them. Those of onDemand are sent only if a setting names them.
+var (
+	onDemand = []string{TypeImport, TypeBlocked, TypeNeeded}
+	types    = append([]string{TypeSettled, TypeUnknown, TypeCorrected, TypeHeld, TypeResumed}, onDemand...)
 )
 
 // Event is the body of a webhook.
 type Event struct {
 	Type string `json:"type"`
-	// Timestamp is when the outcome was decided.
+	// Timestamp is when the outcome was decided, or when what the event tells began.
 	Timestamp time.Time `json:"timestamp"`
 	Data      any       `json:"data"`
 }
@@ -71,7 +83,7 @@ type Submission struct {
 // message is an event that is ready to be sent.
 type message struct {
 	id, kind, orderNo, outcome string
-	token                      string // under which its record is filed; empty for the fleet's events
+	token                      string // under which its record is filed; empty for events that are about no record
 	seq                        uint64
 	at                         time.Time // when the broker stored the record
 	body                       []byte
@@ -85,7 +97,7 @@ func messageOf(e settle.Entry, token string, at time.Time, wanted *filter) (*mes
 		return nil, nil
 	}
 	subs := submissions(r)
-	if !wanted.matches(subs, r.Was != "") {
+	if !wanted.wants(typeOf(r)) || !wanted.matches(subs, r.Was != "") {
 		return nil, nil
 	}
 	ev := Event{Type: typeOf(r), Timestamp: r.SettledAt, Data: Order{

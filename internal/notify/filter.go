@@ -11,12 +11,12 @@ import (
 // and the same submission. The list of outcomes lets every correction pass: the receiver may
 // have been told what it corrects.
 type filter struct {
-	outcomes         []string
-	sources, imports []func(string) bool
+	outcomes                []string
+	types, sources, imports []func(string) bool
 }
 
 func newFilter(c Config) *filter {
-	f := &filter{sources: patterns(c.Sources), imports: patterns(c.Imports)}
+	f := &filter{types: patterns(c.Types), sources: patterns(c.Sources), imports: patterns(c.Imports)}
 	for _, word := range c.Outcomes {
 		f.outcomes = append(f.outcomes, strings.TrimSpace(word))
 	}
@@ -28,6 +28,13 @@ func patterns(texts []string) (all []func(string) bool) {
 		all = append(all, deadletter.Pattern(strings.TrimSpace(text)))
 	}
 	return all
+}
+
+// wants reports whether events of one of these types are sent.
+func (f *filter) wants(kinds ...string) bool {
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		return one(f.types, kind) && (len(f.types) > 0 || !slices.Contains(onDemand, kind))
+	})
 }
 
 func (f *filter) matches(subs []Submission, corrects bool) bool {

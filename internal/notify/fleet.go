@@ -45,13 +45,21 @@ func (s *session) watchFleet(intake, work context.Context) {
 		if before = hold; !same || since(hold).Equal(s.told().Hold) {
 			continue
 		}
-		if r, _, sent := s.attempt(intake, work, s.fleetMessage(hold)); sent && (r.class() == 2 || r.status == statusGone) {
+		m := s.fleetMessage(hold)
+		if !s.filter.wants(m.kind) || s.send(intake, work, m) {
 			s.fleetTold.Store(&fleetTold{Hold: since(hold)})
 			waits.Reset()
 		} else {
 			wait = waits.NextBackOff()
 		}
 	}
+}
+
+// send makes one attempt for an event that is about no record, and reports whether it is over: the
+// receiver has the event, or said that it never wants it.
+func (s *session) send(intake, work context.Context, m *message) bool {
+	r, _, sent := s.attempt(intake, work, m)
+	return sent && (r.class() == 2 || r.status == statusGone)
 }
 
 // since names a hold.

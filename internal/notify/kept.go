@@ -21,6 +21,11 @@ type Kept struct {
 	Position Position `json:"position"`
 	// Fleet is what the receiver was last told of the fleet.
 	Fleet fleetTold `json:"fleet,omitzero"`
+	// Imports is which imports the receiver was told of; nil = import.settled was never asked for.
+	Imports *importsTold `json:"imports,omitempty"`
+	// Blocked and Needed are what the receiver was last told of a blocked fleet, and of what needs a person.
+	Blocked blockedTold `json:"blocked,omitzero"`
+	Needed  neededTold  `json:"needed,omitzero"`
 	// Pause is until when the receiver asked not to be sent anything; zero = it did not.
 	Pause time.Time `json:"pause,omitzero"`
 }
@@ -46,6 +51,7 @@ type mark struct {
 // the bucket was lost, this process still knows what it read there before.
 func (s *Sender) adopt(ctx context.Context, stored []byte) (err error) {
 	if stored == nil {
+		s.kept.Imports = nil // those that it is about went with the bucket
 		if s.kept.Position.Birth == 0 {
 			s.kept.Position, err = s.begin(ctx)
 		}
@@ -55,7 +61,8 @@ func (s *Sender) adopt(ctx context.Context, stored []byte) (err error) {
 	if err := json.Unmarshal(stored, &kept); err != nil {
 		return fmt.Errorf("bucket %s, key %s: a newer version wrote it: %w; run that version", s.queue.Bucket().Name(), senderKey, err)
 	}
-	s.kept.Position, s.kept.Fleet, s.kept.Pause = kept.Position, kept.Fleet, kept.Pause
+	kept.Leader = s.kept.Leader
+	s.kept = kept
 	return nil
 }
 

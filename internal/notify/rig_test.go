@@ -128,7 +128,7 @@ func (e *hookServer) await(t testing.TB, want map[string]string) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-func status(code int) func(got) (int, http.Header) {
+func answering(code int) func(got) (int, http.Header) {
 	return func(got) (int, http.Header) { return code, nil }
 }
 

@@ -37,6 +37,7 @@ type Sender struct {
 	lease  *fleet.Lease
 	kept   Kept // what the lease keeps
 	oldest bool
+	pace   pace
 	stats  counters
 	door   fleet.Door // what stays the same of it
 
@@ -53,7 +54,7 @@ func NewSender(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{queue: o.Queue, log: o.Log, filter: newFilter(o.Config), oldest: o.Config.Begin == beginOldest,
+	s := &Sender{queue: o.Queue, log: o.Log, filter: newFilter(o.Config), oldest: o.Config.Begin == beginOldest, pace: pace{look: alertsEvery, after: blockedAfter, gap: alertGap},
 		door: fleet.Door{Kind: fleet.DoorNotify, Name: o.Name, Since: time.Now().UTC(), Version: o.Version}}
 	s.lease = fleet.NewLease(o.Queue.Bucket(), senderKey, o.Name, &s.kept, s.adopt)
 	s.client = newClient(o.Config, keys, func(err error) {

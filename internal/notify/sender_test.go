@@ -75,10 +75,10 @@ func TestTheFirstSenderBeginsNow(t *testing.T) {
 func TestAReceiverThatFails(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]func(got) (int, http.Header){
-		"500":      status(500),
+		"500":      answering(500),
 		"redirect": func(got) (int, http.Header) { return 302, http.Header{"Location": {"http://127.0.0.1:1/elsewhere"}} },
-		"401":      status(401),
-		"410":      status(410),
+		"401":      answering(401),
+		"410":      answering(410),
 		"429":      func(got) (int, http.Header) { return 429, http.Header{"Retry-After": {"1"}} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -442,7 +442,7 @@ func TestTheBucketIsLost(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t))
 	e, b := newHookServer(t), newLedger(t, q)
-	e.answers(status(500))
+	e.answers(answering(500))
 	s := newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow })
 	run(t, s)
 	require.Eventually(t, func() bool { return s.Stats().Sends }, time.Minute, time.Millisecond)

@@ -35,7 +35,11 @@ type session struct {
 	reader    *reader
 	receiver  *receiver
 	asides    *asides
+	filter    *filter
+	oldest    bool
 	fleetTold atomic.Pointer[fleetTold]
+	imports   importWatch
+	alerts    alertWatch
 	turns     *turns
 	tell      func(problem string)
 }
@@ -52,6 +56,10 @@ func (s *Sender) newSession(ctx context.Context) (*session, error) {
 	}
 	n := &session{queue: s.queue, log: s.log, client: s.client, lease: s.lease, kept: &s.kept, stats: &s.stats, tell: s.tell,
 		window: newWindow(from), receiver: newReceiver(s.receives), asides: newAsides(s.queue), turns: newTurns()}
+	n.filter = s.filter
+	n.oldest = s.oldest
+	n.imports.told.Store(s.kept.Imports)
+	n.alerts.resume(s.kept.Blocked, s.kept.Needed, s.pace)
 	told := s.kept.Fleet
 	n.fleetTold.Store(&told)
 	n.receiver.resume(s.kept.Pause)
@@ -75,7 +83,15 @@ func (s *session) run(ctx context.Context) error {
 		all.Go(func() { s.hand(intake, work) })
 	}
 	all.Go(func() { s.watchAside(intake) })
-	all.Go(func() { s.watchFleet(intake, work) })
+	if s.filter.wants(TypeHeld, TypeResumed) {
+		all.Go(func() { s.watchFleet(intake, work) })
+	}
+	if s.filter.wants(TypeImport) {
+		all.Go(func() { s.watchImports(intake, work) })
+	}
+	if s.filter.wants(TypeBlocked, TypeNeeded) {
+		all.Go(func() { s.watchAlerts(intake, work) })
+	}
 	all.Go(func() { s.measure(intake) })
 	all.Go(func() { endIntake(s.reader.run(intake)) })
 	s.renew(intake, work, watchdog)
@@ -109,6 +125,8 @@ func (s *session) renew(intake, work context.Context, watchdog *time.Timer) {
 func (s *session) keep() {
 	s.kept.Position, _ = s.window.position()
 	s.kept.Fleet, s.kept.Problem, s.kept.Pause = s.told(), s.receiver.trouble(), s.receiver.pausedUntil()
+	s.kept.Imports = s.imports.told.Load()
+	s.kept.Blocked, s.kept.Needed = s.alerts.told()
 }
 
 // measure measures the backlog until ctx ends.

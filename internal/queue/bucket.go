@@ -269,8 +269,13 @@ func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry,
 // constant memory. To list keys through a consumer, a program would need the
 // right to create consumers, and a consumer can be pointed at any subject.
 func (b *Bucket) Walk(ctx context.Context, prefix string, visit func(Entry) error) error {
+	return b.WalkFrom(ctx, prefix, 1, visit)
+}
+
+// WalkFrom is Walk for the keys that were written last at a revision or later.
+func (b *Bucket) WalkFrom(ctx context.Context, prefix string, revision uint64, visit func(Entry) error) error {
 	var stopped error
-	err := b.reader.walk(ctx, b.stream(), b.prefix()+prefix+">", func(page []*settle.Message) error {
+	err := b.reader.walk(ctx, b.stream(), b.prefix()+prefix+">", revision, func(page []*settle.Message) error {
 		for _, raw := range page {
 			if e, ok := b.entry(raw); ok {
 				if stopped = visit(e); stopped != nil {

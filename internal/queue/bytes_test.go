@@ -74,7 +74,7 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	requireDrained(t, q)
 	fill(t, q, n)
 	pages := 0
-	require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", func(page []*settle.Message) error {
+	require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", 1, func(page []*settle.Message) error {
 		pages++
 		require.LessOrEqual(t, len(page), answerBytes/order.MaxBody+1)
 		return nil

@@ -118,7 +118,7 @@ func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 			publish(t, q, intent("LAST", "last"))
 
 			seen := make(map[string]uint64)
-			require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", func(page []*settle.Message) error {
+			require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", 1, func(page []*settle.Message) error {
 				for _, m := range page {
 					seen[m.Subject] = m.Seq
 					require.WithinDuration(t, time.Now(), m.Time, time.Hour)

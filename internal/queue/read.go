@@ -285,10 +285,10 @@ func popHeader(h nats.Header, name string) string {
 // (answerBytes).
 const pageSize = 256
 
-// walk passes every message of a stream that matches filter to visit, page by
+// walk passes every message of a stream from a sequence on that matches filter to visit, page by
 // page, in the order of their sequences, in constant memory.
-func (rd *reader) walk(ctx context.Context, stream, filter string, visit func(page []*settle.Message) error) error {
-	for next := uint64(1); next != 0; {
+func (rd *reader) walk(ctx context.Context, stream, filter string, from uint64, visit func(page []*settle.Message) error) error {
+	for next := max(from, 1); next != 0; {
 		var page []*settle.Message
 		var err error
 		var left uint64

@@ -29,6 +29,11 @@ func EachRecord(ctx context.Context, q *Queue, visit func(*order.Record) error) 
 // EachPending passes the stored intents of an import to visit, page by page, but none
 // that is stored later than its call.
 func EachPending(ctx context.Context, q *Queue, batch string, visit func([]*settle.Pending) error) error {
+	return EachPendingOf(ctx, q, func(b string) bool { return b == batch }, visit)
+}
+
+// EachPendingOf is EachPending for all imports whose names of says true of.
+func EachPendingOf(ctx context.Context, q *Queue, of func(batch string) bool, visit func([]*settle.Pending) error) error {
 	intents := q.Intents()
 	now, err := intents.State(ctx)
 	if err != nil {
@@ -37,7 +42,7 @@ func EachPending(ctx context.Context, q *Queue, batch string, visit func([]*sett
 	return intents.Walk(ctx, 1, now.LastSeq, func(page []*settle.Message) error {
 		var mine []*settle.Pending
 		for _, m := range page {
-			if m.Header.Get(settle.HeaderBatch) != batch {
+			if !of(m.Header.Get(settle.HeaderBatch)) {
 				continue
 			}
 			no, err := order.OrderNoFromToken(intents.Token(m))

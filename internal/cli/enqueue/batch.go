@@ -204,7 +204,7 @@ type importStatus struct {
 }
 
 func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *imports.Import, took time.Duration) error {
-	counted, err := importer.CountBatch(ctx, q, imp.Batch)
+	counted, err := status.CountBatch(ctx, q, imp.Batch)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func describeHold(hold *imports.Hold, batch string) string {
 
 // elsewhere returns the number of rows that were dealt with, but have no order of this
 // import in the streams.
-func elsewhere(imp *imports.Import, counted *importer.Counted) int {
+func elsewhere(imp *imports.Import, counted *status.Counted) int {
 	n := imp.Done - counted.Total() - imp.Counts[string(importer.Settled(order.OutcomeAccepted))]
 	for fate, k := range imp.Counts {
 		switch importer.Fate(fate) {

@@ -19,6 +19,7 @@ import (
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/queue"
+	"orderpost/internal/status"
 )
 
 // refusedError is the error of a file that cannot be imported, however often one tries.
@@ -198,7 +199,7 @@ func (j *job) writeResults(ctx context.Context, finish func(ending string, fill 
 	if err != nil {
 		return nil, err
 	}
-	left, err := importer.Unsettled(ctx, q, batch)
+	left, err := status.Unsettled(ctx, q, batch)
 	if err == nil && left > 0 {
 		err = errUnsettled
 	}

@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 )
 
 // replayAll puts every dead letter back into the queue.
@@ -34,7 +35,7 @@ func TestReplayedRowsStayRows(t *testing.T) {
 	work(t, q, 3, refused)
 	stands := func(outcomes map[order.Outcome]int, pending int) {
 		t.Helper()
-		counted, err := CountBatch(t.Context(), q, done.Batch)
+		counted, err := status.CountBatch(t.Context(), q, done.Batch)
 		require.NoError(t, err)
 		require.Equal(t, outcomes, counted.Outcomes)
 		require.Equal(t, pending, counted.Pending)
@@ -81,7 +82,7 @@ func TestAnAcceptedOrderIsEnqueuedAgain(t *testing.T) {
 			require.Equal(t, 1, f.p.Settled)
 			require.Equal(t, map[order.Outcome]int{order.OutcomeAccepted: 1}, f.p.Outcomes)
 		}
-		counted, err := CountBatch(t.Context(), q, done.Batch)
+		counted, err := status.CountBatch(t.Context(), q, done.Batch)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"accepted": 1}, counted.Words())
 	}
@@ -115,13 +116,13 @@ func TestRowsThatConflict(t *testing.T) {
 	require.NoError(t, err)
 	refuse(t, q)
 
-	counted, err := CountBatch(t.Context(), q, "later")
+	counted, err := status.CountBatch(t.Context(), q, "later")
 	require.NoError(t, err)
-	require.Equal(t, &Counted{Outcomes: map[order.Outcome]int{}, Conflicts: 1}, counted)
+	require.Equal(t, &status.Counted{Outcomes: map[order.Outcome]int{}, Conflicts: 1}, counted)
 	require.Equal(t, map[string]int{outcomeConflict: 1}, counted.Words())
-	counted, err = CountBatch(t.Context(), q, done.Batch)
+	counted, err = status.CountBatch(t.Context(), q, done.Batch)
 	require.NoError(t, err)
-	require.Equal(t, &Counted{Outcomes: map[order.Outcome]int{order.OutcomeAccepted: 2}}, counted, "they are as they were")
+	require.Equal(t, &status.Counted{Outcomes: map[order.Outcome]int{order.OutcomeAccepted: 2}}, counted, "they are as they were")
 
 	p, err := Watch(t.Context(), q, &imports.Import{Batch: "later", Rows: 1, Counts: map[string]int{string(Stored): 1}}, func(Progress) {})
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
 				entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 				require.NoError(t, err)
 				for i, batch := range imports {
-					counted, err := CountBatch(t.Context(), q, batch)
+					counted, err := status.CountBatch(t.Context(), q, batch)
 					require.NoError(t, err)
 					require.Equal(t, map[string]int{words[i]: 1}, counted.Words(), batch)
 					for range 2 { // a result may be written twice

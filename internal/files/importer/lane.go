@@ -15,6 +15,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/status"
 )
 
 // notBeforeColumn is the column with the time before which a row's order is not sent.
@@ -63,7 +64,7 @@ func (r *Row) notBefore(common time.Time) time.Time {
 func (f *File) waitingRows(ctx context.Context, q *queue.Queue) (rows set, err error) {
 	err = queue.EachWaiting(ctx, q, f.Batch, func(page []*settle.Message) error {
 		for _, m := range page {
-			if n, ok := RowOf(m.Header.Get(settle.HeaderIntentID), f.Batch); ok {
+			if n, ok := status.RowOf(m.Header.Get(settle.HeaderIntentID), f.Batch); ok {
 				rows.add(n)
 			}
 		}

@@ -231,7 +231,7 @@ func (p *publisher) keepTime(ctx context.Context) error {
 	if given.Equal(known) || !given.After(now) && !known.After(now) {
 		return nil
 	}
-	left, err := Unsettled(ctx, p.q, p.imp.Batch)
+	left, err := status.Unsettled(ctx, p.q, p.imp.Batch)
 	if err != nil {
 		return err
 	}
@@ -529,7 +529,7 @@ func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 }
 
 func (p *publisher) ours(id string, row *Row) bool {
-	number, ok := RowOf(id, p.f.Batch)
+	number, ok := status.RowOf(id, p.f.Batch)
 	return ok && number == row.Number
 }
 

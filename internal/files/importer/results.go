@@ -24,7 +24,7 @@ const batchColumn = "_batch"
 // The values of _outcome for rows without an outcome of their own.
 const (
 	outcomePending  = "pending"
-	outcomeConflict = "conflict"
+	outcomeConflict = status.Conflict
 	outcomeNothing  = "not-enqueued"
 )
 

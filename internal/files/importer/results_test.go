@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/status"
 )
 
 // TestResults: every row in the file's order, in the file's manner, with what
@@ -126,7 +127,7 @@ func TestWait(t *testing.T) {
 	p, err := Watch(t.Context(), q, imp, func(Progress) {})
 	require.NoError(t, err)
 	require.Equal(t, last.Outcomes, p.Outcomes)
-	counted, err := CountBatch(t.Context(), q, done.Batch)
+	counted, err := status.CountBatch(t.Context(), q, done.Batch)
 	require.NoError(t, err)
 	require.Equal(t, last.Outcomes, counted.Outcomes)
 	require.Equal(t, 24, counted.Total())
@@ -138,7 +139,7 @@ func TestWaitInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	_, err := done.Wait(ctx, q, func(Progress) { stop() })
 	require.ErrorIs(t, err, context.Canceled)
-	counted, err := CountBatch(t.Context(), q, done.Batch)
+	counted, err := status.CountBatch(t.Context(), q, done.Batch)
 	require.NoError(t, err)
 	require.Equal(t, 3, counted.Pending)
 }

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,20 +10,8 @@ import (
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 	"orderpost/internal/status"
 )
-
-// RowOf returns the row's number from an intent ID of this batch.
-func RowOf(id, batch string) (int, bool) {
-	rest, ok := strings.CutPrefix(id, batch+":")
-	if !ok {
-		return 0, false
-	}
-	digits, _, _ := strings.Cut(rest, ":")
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n > 0
-}
 
 // Progress is the progress of an import's orders.
 type Progress struct {
@@ -115,7 +102,7 @@ func (f *follower) note(id, batch, source, orderNo string, outcome order.Outcome
 		f.p.Outcomes[outcome]++
 		f.p.Settled++
 	}
-	if _, own := RowOf(id, f.batch); own && outcome == order.OutcomeAccepted {
+	if _, own := status.RowOf(id, f.batch); own && outcome == order.OutcomeAccepted {
 		if line := lineOf(source); line <= maxLines*(f.count+1) {
 			f.created.add(line)
 		}
@@ -143,7 +130,7 @@ func lineOf(source string) int {
 // new intent, but the acceptance keeps the batch and source of ours: that row is
 // counted already.
 func (f *follower) row(id, batch, source, orderNo string) (int, bool) {
-	if n, ok := RowOf(id, f.batch); ok {
+	if n, ok := status.RowOf(id, f.batch); ok {
 		return n, n <= f.count && (f.awaited == nil || f.awaited(n))
 	}
 	if batch != f.batch || orderNo == "" {
@@ -208,7 +195,7 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 		over = settled
 		if idle >= patience && !f.p.Ended {
 			idle = 0
-			left, err := Unsettled(ctx, q, f.batch)
+			left, err := status.Unsettled(ctx, q, f.batch)
 			if err != nil {
 				return err
 			}
@@ -249,29 +236,6 @@ func (f *follower) waiting(ctx context.Context, q *queue.Queue, counts queue.Cou
 	hold, err := imports.HeldBy(ctx, q, f.batch)
 	f.p.Paused = hold.By()
 	return err
-}
-
-// Unsettled counts the intents of an import that have no outcome yet.
-func Unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
-	waiting, err := q.Waiting.Of(ctx, imports.ImportToken(batch)) // first: what leaves the waiting room is in the queue then
-	if err != nil {
-		return 0, err
-	}
-	n = int(waiting)
-	err = queue.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
-		numbers := make([]string, len(page))
-		for i, p := range page {
-			numbers[i] = p.OrderNo
-		}
-		records, err := q.Ledger.LastWords(ctx, numbers)
-		for i, st := range records {
-			if !st.Record.Settles(page[i].ID) { // otherwise its acknowledgement is under way
-				n++
-			}
-		}
-		return err
-	})
-	return n, err
 }
 
 // presence sets Workers and NothingSent.
@@ -336,99 +300,4 @@ func Watch(ctx context.Context, q *queue.Queue, imp *imports.Import, show func(P
 	f := newFollower(imp.Batch, imp.Rows, total, imp.FirstResult, nil)
 	err := f.follow(ctx, q, show)
 	return f.p, err
-}
-
-// Counted is the state of an import's orders according to the streams. Each order
-// counts once, whatever ID it was last submitted under. A replay keeps the import's
-// batch.
-type Counted struct {
-	// Waiting is how many of the pending orders are in the waiting room.
-	Waiting int
-	// Outcomes counts the settled orders. Conflicts counts the orders that were not
-	// sent because their order_no belongs to another order. Pending orders have no
-	// outcome yet or wait to be sent again.
-	Outcomes           map[order.Outcome]int
-	Conflicts, Pending int
-	// Elsewhere counts the orders of which another submission has the outcome since.
-	Elsewhere int
-}
-
-// Total returns the number of the import's orders that the streams know.
-func (c *Counted) Total() int {
-	n := c.Pending + c.Conflicts
-	for _, k := range c.Outcomes {
-		n += k
-	}
-	return n
-}
-
-// Words returns the counts by the outcomes' words.
-func (c *Counted) Words() map[string]int {
-	words := make(map[string]int, len(c.Outcomes)+1)
-	for o, n := range c.Outcomes {
-		words[o.String()] = n
-	}
-	if c.Conflicts > 0 {
-		words[outcomeConflict] = c.Conflicts
-	}
-	return words
-}
-
-// belongs reports whether an intent is the import's own or a replay of one.
-func belongs(id, named, batch string) bool {
-	_, ours := RowOf(id, batch)
-	return ours || named == batch
-}
-
-// CountBatch counts the orders of a batch. It reads the intents and the results once
-// and holds the pending orders in memory. An order that a later import enqueued again
-// counts there.
-func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, error) {
-	c := &Counted{Outcomes: make(map[order.Outcome]int)}
-	waits := make(map[string]string) // the pending submission's ID, by order_no
-	waiting := make(map[string]bool)
-	// The waiting room first: what leaves it meanwhile is in the queue, or has a result.
-	if err := queue.EachWaiting(ctx, q, batch, func(page []*settle.Message) error {
-		for _, m := range page {
-			no := settle.WaitingOrderNo(m)
-			waits[no], waiting[no] = m.IntentID(), true
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	if err := queue.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
-		for _, p := range page {
-			waits[p.OrderNo] = p.ID
-			delete(waiting, p.OrderNo)
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	_, err := queue.RecordsSince(ctx, q, 0, func(r *order.Record) error {
-		outcome, id := r.Outcome(), waits[r.OrderNo]
-		if r.Settles(id) || outcome == order.OutcomeAccepted { // its acknowledgement is under way, or the order exists already
-			delete(waits, r.OrderNo)
-			delete(waiting, r.OrderNo)
-			id = ""
-		}
-		about := r.IntentID
-		if r.ConflictOf(about) != nil {
-			about = "" // the body is that of an earlier intent
-		}
-		refused := slices.ContainsFunc(r.Conflicts, func(x order.Conflict) bool { return belongs(x.IntentID, x.Batch, batch) })
-		if !belongs(about, r.Batch, batch) && id == "" && slices.ContainsFunc(r.Earlier, func(e order.Earlier) bool { return e.Batch == batch }) {
-			c.Elsewhere++
-		}
-		if refused && outcome == order.OutcomeAccepted {
-			c.Conflicts++
-		}
-		if outcome != order.OutcomeNone && id == "" && (belongs(about, r.Batch, batch) || refused && outcome != order.OutcomeAccepted) { // what was refused shares the doubt
-			c.Outcomes[outcome]++
-		}
-		return nil
-	})
-	c.Pending, c.Waiting = len(waits), len(waiting)
-	return c, err
 }

@@ -134,6 +134,23 @@ func (f *Feeding) AwaitsApproval(token string) bool {
 	}
 }
 
+// Awaiting lists what needs an approval of a person: imports by their tokens, and acts by their ids.
+func (f *Feeding) Awaiting() (imports, acts []string) {
+	for token, a := range f.Approvals.Imports {
+		if f.AwaitsApproval(token) && a.Why != "" && a.Refused == nil {
+			imports = append(imports, token)
+		}
+	}
+	for id, a := range f.Approvals.Acts {
+		if a.Refused == nil && !a.Whole() {
+			acts = append(acts, id)
+		}
+	}
+	slices.Sort(imports)
+	slices.Sort(acts)
+	return imports, acts
+}
+
 // HoldOf returns what keeps what waits of an import where it is, by its token: a person's
 // pause, or the lack of an approval. nil = neither.
 func (f *Feeding) HoldOf(token string) *Hold {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"orderpost/internal/queue"
@@ -65,6 +66,10 @@ type Import struct {
 // Complete says whether every row has been dealt with.
 func (i *Import) Complete() bool { return i.Done >= i.Rows }
 
+// Over says whether no run of it stores orders any more: every row has been dealt with, or a
+// person cancelled it.
+func (i *Import) Over() bool { return !i.CancelledAt.IsZero() || i.Complete() && !i.Storing }
+
 // importKey keeps a batch's name within the characters of a key.
 func importKey(batch string) string { return importPrefix + hex.EncodeToString([]byte(batch)) }
 
@@ -113,8 +118,14 @@ func SaveImport(ctx context.Context, q *queue.Queue, i *Import) error {
 
 // Imports lists what is remembered, in no order.
 func Imports(ctx context.Context, q *queue.Queue) ([]*Import, error) {
+	return Since(ctx, q, 0)
+}
+
+// Since lists the imports that were written after a revision of the bucket, in the order of these
+// writes. [Import.Revision] of the last one is the revision to go on from.
+func Since(ctx context.Context, q *queue.Queue, revision uint64) ([]*Import, error) {
 	var out []*Import
-	err := q.Bucket().Walk(ctx, importPrefix, func(e queue.Entry) error {
+	err := q.Bucket().WalkFrom(ctx, importPrefix, revision+1, func(e queue.Entry) error {
 		i, err := decodeImport(q, e)
 		if err == nil {
 			out = append(out, i)
@@ -123,6 +134,12 @@ func Imports(ctx context.Context, q *queue.Queue) ([]*Import, error) {
 	})
 	return out, err
 }
+
+// Revision is the revision of the bucket at which the import was written; 0 = it was not read.
+func (i *Import) Revision() uint64 { return i.revision }
+
+// Address is the path of an import's page on the console.
+func Address(batch string) string { return "/import?batch=" + url.QueryEscape(batch) }
 
 // After returns the import as if it had been read when now was read: the next
 // save replaces now.
