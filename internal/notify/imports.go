@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -20,6 +21,8 @@ const (
 	// importSteady is how long an import's progress must be unchanged. A run that enqueues an
 	// import's orders again writes it each second.
 	importSteady = 3 * time.Second
+	// probeTime bounds the first read of the queue: the broker answers none to a user without the right.
+	probeTime = 10 * time.Second
 	// mostImports bounds how many imports are open at once. While there are as many, later ones wait.
 	mostImports = 1000
 )
@@ -91,6 +94,11 @@ func (s *session) watchImports(intake, work context.Context) {
 // lookAtImports tells the imports that are settled by now. A fleet's first sender tells only
 // those that were not settled when it began, unless it begins with the oldest.
 func (s *session) lookAtImports(intake, work context.Context) (refused bool, err error) {
+	if s.imports.open == nil {
+		if err := s.mayReadQueue(intake); err != nil {
+			return false, err
+		}
+	}
 	told := s.imports.told.Load()
 	first := told == nil && !s.oldest
 	if told == nil {
@@ -134,6 +142,16 @@ func (s *session) lookAtImports(intake, work context.Context) (refused bool, err
 	}
 	s.imports.publish(revision)
 	return refused, nil
+}
+
+// mayReadQueue returns an error if the queue cannot be read.
+func (s *session) mayReadQueue(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if _, err := s.queue.Intents().Get(ctx, []uint64{1}); err != nil {
+		return fmt.Errorf("the queue cannot be read, for which a NATS user of the role notify needs more rights (Which events do I want? in docs/notify.md): %w", err)
+	}
+	return nil
 }
 
 // readImports reads which imports were written since the last look, and in the first one of the

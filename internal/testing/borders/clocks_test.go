@@ -30,7 +30,7 @@ var compareTimes = map[string]string{
 	"fleet/lease.go expired":             "presence, leases, shares, throttles",
 	"fleet/member.go reads":              "presence, leases, shares, throttles",
 	"fleet/nothingsent.go nobody":        "",
-	"fleet/nothingsent.go stopped":       "",
+	"fleet/nothingsent.go Stopped":       "",
 	"fleet/obey.go holdIsOver":           "a person's hold",
 	"fleet/presence.go Living":           "presence, leases, shares, throttles",
 	"fleet/share.go expired":             "presence, leases, shares, throttles",

@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -63,4 +67,48 @@ func TestNotifyPrintsNoSecret(t *testing.T) {
 	code, _, errOut = runProgram(t, orderpost.Run, s.as("notify", settings), "notify")
 	require.Equal(t, cli.ExitUsage, code, errOut)
 	require.Contains(t, errOut, "ORDERPOST_NOTIFY_SECRET_FILE")
+}
+
+// TestASenderOfItsOwnTellsImports with the rights of its role that nats.conf has for that; with its usual ones
+// it says what it lacks, and tells the rest.
+func TestASenderOfItsOwnTellsImports(t *testing.T) {
+	t.Parallel()
+	for name, granted := range map[string]bool{"as it is shipped": false, "with the rights": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSecured(t, func(c *conf) {
+				text, err := os.ReadFile(c.file)
+				require.NoError(t, err)
+				if granted {
+					c.file = writeFile(t, strings.ReplaceAll(string(text), "#settled ", ""))
+				}
+			})
+			var mu sync.Mutex
+			types := make(map[string]int)
+			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				var event notify.Event
+				if json.NewDecoder(r.Body).Decode(&event) == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					types[event.Type]++
+				}
+			}))
+			t.Cleanup(receiver.Close)
+			told := func(kind string) int { mu.Lock(); defer mu.Unlock(); return types[kind] }
+			settings, _ := api(t)
+			worker := startWorker(t, s.as("worker", settings))
+			own := start(t, "notify", orderpost.Run, s.as("notify", map[string]string{"ORDERPOST_NOTIFY_URL": receiver.URL, "ORDERPOST_NOTIFY_SECRET": notify.NewSecret(),
+				"ORDERPOST_NOTIFY_TYPES": "order.*,import.settled", "ORDERPOST_NOTIFY_BEGIN": "oldest", "ORDERPOST_OPS_ADDR": "127.0.0.1:0"}), "notify")
+			code, _, errOut := importFile(t, s.as("producer", nil), writeOrders(t, 5), "--wait")
+			require.Equal(t, cli.ExitDone, code, errOut)
+			require.Eventually(t, func() bool { return told(notify.TypeSettled) == 5 }, patience, pause)
+			if granted {
+				require.Eventually(t, func() bool { return told(notify.TypeImport) == 1 }, patience, pause)
+			} else {
+				own.saw(&own.errOut, "cannot find out which imports are settled")
+			}
+			require.Equal(t, cli.ExitDone, own.end())
+			require.Equal(t, cli.ExitDone, worker.end())
+		})
+	}
 }

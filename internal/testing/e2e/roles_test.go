@@ -40,7 +40,7 @@ type secured struct {
 	settings map[string]map[string]string // by role
 }
 
-func startSecured(t *testing.T) *secured {
+func startSecured(t *testing.T, change ...func(*conf)) *secured {
 	t.Helper()
 	ca := newCertificates(t)
 	serverCert, serverKey := ca.issue("server")
@@ -61,6 +61,9 @@ func startSecured(t *testing.T) *secured {
 			"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_CERT_FILE": cert, "ORDERPOST_NATS_KEY_FILE": key,
 			"ORDERPOST_NATS_NKEY_FILE": seedFile, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role,
 		}
+	}
+	for _, c := range change {
+		c(&s.conf)
 	}
 	s.startServer(t)
 	return s
