@@ -18,7 +18,7 @@ import (
 // about other columns than the file has.
 func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	var c importer.Choices
-	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "accept", "allow-past", "header-row", "skip-rows")
+	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "trailer", "accept", "allow-past", "header-row", "skip-rows")
 	set := c.Reading
 	set.Edits = u.Settings.Edits
 	if err != nil {
@@ -38,7 +38,7 @@ func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 		maps.DeleteFunc(set.Mapping.Set, func(name, _ string) bool {
 			return slices.ContainsFunc(h.Columns, func(c importer.Column) bool { return c.Field == name })
 		})
-		set.Mapping = h.Propose().Merge(importer.Mapping{Set: set.Mapping.Set, Empty: set.Mapping.Empty, OrderNoTemplate: set.Mapping.OrderNoTemplate})
+		set.Mapping = h.Propose().Merge(importer.Mapping{Set: set.Mapping.Set, Empty: set.Mapping.Empty, OrderNoTemplate: set.Mapping.OrderNoTemplate, Trailer: set.Mapping.Trailer})
 		return set, nil
 	}
 	// The header is read by the encoding and delimiter of before: they decide which

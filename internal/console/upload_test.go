@@ -377,6 +377,15 @@ func TestColumnsThatWereSaved(t *testing.T) {
 		return errors.Join(err, form.WriteField("seen", b.seenAt(second, url.Values{})))
 	})
 	require.Contains(t, html.UnescapeString(text(b.settled(second))), `"qty":5`)
+
+	b.send(http.StatusOK, second+"/columns", "text", "trailer: {value: T}")
+	page := b.settled(second)
+	require.Contains(t, text(page), "the file ends without its trailer")
+	b.send(http.StatusOK, second+"/check", columnsForm(t, page)...)
+	page = b.settled(second)
+	require.Contains(t, text(page), "the file ends without its trailer", "the form keeps it")
+	b.send(http.StatusOK, second+"/check", columnsForm(t, page, "trailer", "")...)
+	require.NotContains(t, text(b.settled(second)), "the file ends without its trailer")
 	for what, want := range map[string]string{"typos: {qty: int}": "typos", "types: {qty: euro}": "euro", "types: [": "mapping: [1:8]"} {
 		require.Contains(t, text(b.send(http.StatusUnprocessableEntity, second+"/columns", "text", what)), want)
 	}

@@ -146,6 +146,14 @@ func TestAFileWithProblems(t *testing.T) {
 	i = r.becomes(r.bringFile(text, "?type=price=number&direct&accept="+url.QueryEscape(i.Bad[0].Accept[0])), "stored")
 	require.Equal(t, map[string]int{"stored": 2}, i.Fates)
 
+	trailer := "?direct&trailer=" + url.QueryEscape("{value: T, rows: 2}")
+	i = r.becomes(r.bringFile("order_no,timeout\nT-1,30\nT,2\n", trailer), "refused")
+	require.Contains(t, i.Problem.Seen, "orders to send: 1, and 2 were expected")
+	i = r.becomes(r.bringFile("order_no,timeout\nT-1,30\n", trailer), "refused")
+	require.Equal(t, "trailer", i.Bad[0].Code)
+	i = r.becomes(r.bringFile("order_no,timeout\nT-1,30\nT,1\n", trailer), "stored")
+	require.Equal(t, map[string]int{"stored": 1}, i.Fates)
+
 	for name, c := range map[string]struct{ body, query, where, do string }{
 		"no number":  {"nr,timeout\n1,30\n", "", "column order_no", "rename=COLUMN=order_no"},
 		"no timeout": {"order_no\n1\n", "", "column timeout", "set=timeout=30"},
@@ -162,7 +170,7 @@ func TestAFileWithProblems(t *testing.T) {
 	require.Equal(t, 2, i.Bad[0].Line)
 	kept, err := filepath.Glob(filepath.Join(r.broker.Dir, "imports", "*", "upload.json"))
 	require.NoError(t, err)
-	require.Len(t, kept, 4, "what was refused at once is not kept")
+	require.Len(t, kept, 7, "what was refused at once is not kept")
 }
 
 // TestAWorkbookOfOrders is read as it came: a sheet is chosen, and a bad cell is named by

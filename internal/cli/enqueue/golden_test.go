@@ -77,7 +77,7 @@ func TestHelp(t *testing.T) {
 func TestExamples(t *testing.T) {
 	for name, args := range map[string][]string{
 		"plain": {"plain.csv"}, "gzip": {"plain.csv.gz"}, "excel": {"excel-windows-1252.csv", "--encoding", "windows-1252"}, "excel-asked": {"excel-windows-1252.csv"}, "typed-nested": {"typed-nested.csv"},
-		"unnumbered": {"unnumbered.csv", "--mapping", examples + "unnumbered.mapping.yaml"}, "ndjson": {"orders.ndjson"},
+		"unnumbered": {"unnumbered.csv", "--mapping", examples + "unnumbered.mapping.yaml"}, "ndjson": {"orders.ndjson"}, "trailer": {"trailer.csv", "--mapping", examples + "trailer.mapping.yaml"},
 		"workbook": {"orders.xlsx"}, "workbook-sheet": {"orders.xlsx", "--sheet", "June"},
 		"bad": {"bad.csv"}, "bad-skipped": {"bad.csv", "--skip-invalid"}, "bad-max-errors": {"bad.csv", "--max-errors", "2"},
 	} {

@@ -139,7 +139,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	s.Bad = bad
 	slices.SortStableFunc(s.InvalidKinds, func(a, b InvalidKind) int { return cmp.Compare(a.Line, b.Line) })
 	if len(bad) == 0 || f.o.SkipInvalid {
-		return s, f.checkTotals(ctx, &s)
+		return s, f.checkTotals(ctx, &s, t.found)
 	}
 	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad), Every: s.Every}
 }

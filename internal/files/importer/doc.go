@@ -33,6 +33,7 @@
 //	results.go      each row with its outcome; the rows that could not be enqueued, the orders that were accepted
 //	grid.go         each row as a page shows it, and what became of its order
 //	totals.go       control totals: what somebody expects of the file
+//	trailer.go      the record that ends a file, and its control totals
 //	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook, no cell of which it would run
 //
 // An import reads its file several times and holds only a few chunks of it in memory. It

@@ -12,7 +12,7 @@ import (
 
 // documentedCodes lists the codes of an import's own checks, in the document's order.
 var documentedCodes = []Code{CodeCells, CodeQuote, CodeEncoding, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeShown, CodeError, CodeRounded, CodeDate, CodeInvisible,
-	CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands, CodeEdit, CodeUncalculated, CodeTime, CodeSchema, CodeHeader}
+	CodeApostrophe, CodeQuoted, CodeNoOrder, CodeComma, CodeThousands, CodeEdit, CodeUncalculated, CodeTime, CodeSchema, CodeTrailer, CodeHeader}
 
 // TestDocs: docs/csv.md names every code, column and outcome that there is, and
 // no code that there is not.

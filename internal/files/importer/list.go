@@ -74,19 +74,27 @@ func wrongNumber(no string) error {
 	return nil
 }
 
-// member returns a string, or a number as it is written, inside a JSON object.
-func member(line string, path []string) (text string, err error) {
-	value := json.RawMessage(line)
+// within returns a value inside a JSON object.
+func within(line string, path []string) (value json.RawMessage, err error) {
+	value = json.RawMessage(line)
 	for _, name := range path {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(value, &object); err != nil {
-			return "", fmt.Errorf("no JSON object in which %s could be: %w", name, err)
+			return nil, fmt.Errorf("no JSON object in which %s could be: %w", name, err)
 		}
 		if value = object[name]; value == nil {
-			return "", fmt.Errorf("the line has no member %s", strings.Join(path, "."))
+			return nil, fmt.Errorf("the line has no member %s", strings.Join(path, "."))
 		}
 	}
+	return value, nil
+}
+
+// member returns a string, or a number as it is written, inside a JSON object.
+func member(line string, path []string) (text string, err error) {
+	value, err := within(line, path)
 	switch {
+	case err != nil:
+		return "", err
 	case value[0] == '"':
 		err = json.Unmarshal(value, &text)
 		return text, err

@@ -55,12 +55,14 @@ type Mapping struct {
 	// Accept maps a field's name in JSON to the questions whose answer is yes: such
 	// cells are right as they are.
 	Accept map[string][]Code `json:"accept,omitempty" yaml:"accept,omitempty"`
+	// Trailer describes the record that ends the file, and its control totals; nil = the file has none.
+	Trailer *Trailer `json:"trailer,omitempty" yaml:"trailer,omitempty"`
 }
 
 // IsZero reports whether the mapping changes nothing.
 func (m Mapping) IsZero() bool {
 	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.LeaveOut) == 0 && len(m.Set) == 0 &&
-		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0
+		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0 && m.Trailer == nil
 }
 
 // forNDJSON reports whether the mapping has no options that only CSV supports.
@@ -70,7 +72,7 @@ func (m Mapping) forNDJSON() bool {
 			return false
 		}
 	}
-	m.Accept = nil
+	m.Accept, m.Trailer = nil, nil
 	return m.IsZero()
 }
 
@@ -134,7 +136,7 @@ func (m Mapping) Validate() error {
 			}
 		}
 	}
-	return errors.Join(append(errs, m.checkTemplate())...)
+	return errors.Join(append(errs, m.checkTemplate(), m.Trailer.validate())...)
 }
 
 func (m Mapping) checkTemplate() error {
@@ -162,6 +164,9 @@ func (m Mapping) Merge(over Mapping) Mapping {
 	}
 	if over.OrderNoTemplate != "" {
 		out.OrderNoTemplate = over.OrderNoTemplate
+	}
+	if over.Trailer != nil {
+		out.Trailer = over.Trailer
 	}
 	return out
 }
@@ -194,6 +199,9 @@ func (m Mapping) flags() string {
 	add("--set", m.Set)
 	if m.Empty != "" {
 		flags = append(flags, "--empty "+m.Empty)
+	}
+	if m.Trailer != nil {
+		flags = append(flags, "--trailer "+shellWord(m.Trailer.String()))
 	}
 	if len(flags) == 0 {
 		return ""

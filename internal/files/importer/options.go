@@ -144,7 +144,7 @@ func (e *OptionError) Error() string {
 
 // OptionNames returns the names of the options, which are those of enqueue's flags.
 func OptionNames() []string {
-	return []string{"format", "sheet", "header-row", "skip-rows", "encoding", "delimiter", "type", "rename", "leave-out", "set", "empty", "order-no-template", "accept", "skip-invalid", "max-errors", "retry-failed",
+	return []string{"format", "sheet", "header-row", "skip-rows", "encoding", "delimiter", "type", "rename", "leave-out", "set", "empty", "order-no-template", "accept", "trailer", "skip-invalid", "max-errors", "retry-failed",
 		"batch", "deadline", "not-before", "allow-past", "lane", "direct", "rate", "canary", "expect-rows", "expect-sum"}
 }
 
@@ -204,6 +204,8 @@ func (c *Choices) set(name, value string) (err error) {
 		c.Mapping.Empty = value
 	case "order-no-template":
 		c.Mapping.OrderNoTemplate = value
+	case "trailer":
+		c.Mapping.Trailer, err = ParseTrailer(value)
 	case "batch":
 		c.Batch, err = value, CheckBatch(value)
 	case "deadline":

@@ -33,7 +33,7 @@ func TestTheNextTimeOfDay(t *testing.T) {
 func TestOptionsBySaying(t *testing.T) {
 	now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
 	right := map[string]string{"format": "csv", "sheet": "June", "header-row": "3", "skip-rows": "27,30-32", "leave-out": "Notes", "encoding": "windows-1252", "delimiter": "tab", "type": "qty=int", "rename": "Nr=order_no", "set": "channel=web",
-		"empty": "omit", "order-no-template": "{batch}-{row}", "accept": "price=decimal_comma", "skip-invalid": "", "max-errors": "5", "retry-failed": "true", "batch": "june",
+		"empty": "omit", "order-no-template": "{batch}-{row}", "accept": "price=decimal_comma", "trailer": "{value: T, rows: 2, sums: {amount: 3}}", "skip-invalid": "", "max-errors": "5", "retry-failed": "true", "batch": "june",
 		"deadline": "2026-12-01T00:00:00Z", "not-before": "2026-11-30T08:00:00Z", "allow-past": "false", "lane": "night", "direct": "false", "rate": "50", "canary": "10", "expect-rows": "3", "expect-sum": "amount=1234.56"}
 	c := Choices{Now: now, Prefix: "--"}
 	for _, name := range OptionNames() {
@@ -46,7 +46,7 @@ func TestOptionsBySaying(t *testing.T) {
 	three := 3
 	require.Equal(t, Options{Past: now, MaxErrors: 5,
 		Reading: Reading{Format: FormatCSV, Sheet: "June", HeaderRow: 3, SkipRows: "27,30-32", Encoding: "windows-1252", Delimiter: "tab", Batch: "june", Mapping: Mapping{Types: map[string]Type{"qty": TypeInt}, Rename: map[string]string{"Nr": "order_no"}, LeaveOut: []string{"Notes"},
-			Set: map[string]string{"channel": "web"}, Empty: EmptyOmit, OrderNoTemplate: "{batch}-{row}", Accept: map[string][]Code{"price": {"decimal_comma"}}}},
+			Set: map[string]string{"channel": "web"}, Empty: EmptyOmit, OrderNoTemplate: "{batch}-{row}", Accept: map[string][]Code{"price": {"decimal_comma"}}, Trailer: &Trailer{Value: "T", Rows: "2", Sums: map[string]string{"amount": "3"}}}},
 		Sending: Sending{SkipInvalid: true, RetryFailed: true, Deadline: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), NotBefore: time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC), Lane: "night", Rate: 50, Canary: 10,
 			Expect: Totals{Rows: &three, Sums: map[string]decimal.Decimal{"amount": decimal.RequireFromString("1234.56")}}},
 	}, c.Options())
@@ -54,7 +54,7 @@ func TestOptionsBySaying(t *testing.T) {
 		{"format", "pdf", `"pdf" is none of csv, ndjson, xlsx, auto`}, {"encoding", "klingon", `"klingon" is none of auto, utf-8`}, {"delimiter", "ab", `"ab" is not one character or the word tab`},
 		{"type", "qty", `"qty" is not NAME=TYPE`}, {"rename", "=x", `"=x" is not COLUMN=NAME`}, {"set", "x", `"x" is not NAME=VALUE`}, {"accept", "price", `"price" is not NAME=CODE`},
 		{"batch", "-", "stands for orders of no import"}, {"batch", "", `"" is not a name of 1 to 100`}, {"deadline", "tomorrow", `"tomorrow" is not an RFC 3339 time`}, {"not-before", "08:00 Europe/Berlin", "08:00 Europe/Berlin"},
-		{"lane", "a b", "a b"}, {"rate", "fast", `"fast" is not a number of orders a second`}, {"rate", "-1", ""}, {"max-errors", "0", `"0" is not a number of rows from 1 on`},
+		{"trailer", "T", `"T" is not {value: T, rows: 2, sums: {amount: 3}}`}, {"trailer", "{value: T, row: 2}", "unknown field \"row\""}, {"trailer", "{rows: 2}", "value is missing"}, {"lane", "a b", "a b"}, {"rate", "fast", `"fast" is not a number of orders a second`}, {"rate", "-1", ""}, {"max-errors", "0", `"0" is not a number of rows from 1 on`},
 		{"header-row", "0", `"0" is not the number of a row from 1 on`}, {"skip-rows", "3-1", `"3-1" is no list of rows such as 27,30-32`}, {"canary", "-1", `"-1" is not a number of orders`}, {"direct", "perhaps", `"perhaps" is neither true nor false`}, {"speed", "1", "there is no such option"},
 	} {
 		c := Choices{Now: now, Prefix: "--"}

@@ -61,6 +61,8 @@ const (
 	CodeSchema Code = schema.Code
 	// CodeEncoding: a cell that is not in the file's encoding.
 	CodeEncoding Code = "encoding"
+	// CodeTrailer: the record that ends the file is missing, not the last, there twice, or has no numbers.
+	CodeTrailer Code = "trailer"
 	// CodeHeader: the first row does not name the columns correctly.
 	CodeHeader Code = "header"
 )

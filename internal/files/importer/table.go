@@ -58,6 +58,10 @@ type table struct {
 	lines  *bufio.Reader
 	accept codes // of order_no
 
+	// trailer is what the mapping says of the trailer, and found the one of the file, once it was read.
+	trailer *Trailer
+	found   *foundTrailer
+
 	unnamed  bool           // cells of columns without a name are left out
 	width    int            // of the header, with the columns at its end that have no name
 	edits    map[int][]Edit // the cells that a person corrected, by the line of their row
@@ -181,6 +185,12 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 
 // arrange applies the mapping to the columns.
 func (t *table) arrange(m Mapping) (err error) {
+	if len(ownColumns(t.header)) == 0 { // results, rejects and dead letters have the orders alone
+		t.trailer = m.Trailer
+	}
+	if err := t.trailer.fits(t.format); err != nil {
+		return fmt.Errorf("%s: %w", t.file, err)
+	}
 	if t.format == FormatNDJSON {
 		if !m.forNDJSON() {
 			return fmt.Errorf("%s: NDJSON rows are orders already; types, names, constants and templates are for CSV", t.file)
@@ -384,9 +394,9 @@ func (t *table) linesIn(cell string) int {
 
 func loneCRs(cell string) int { return strings.Count(cell, "\r") - strings.Count(cell, "\r\n") }
 
-// next reads one row. An error ends the file: io.EOF, a *RowError if further rows
+// read reads one row. An error ends the file: io.EOF, a *RowError if further rows
 // cannot be told apart, or a read error.
-func (t *table) next() (record, error) {
+func (t *table) read() (record, error) {
 	switch t.format {
 	case FormatNDJSON:
 		return t.nextLineOfJSON()
@@ -455,6 +465,9 @@ func (t *table) skip(line int) bool {
 // without a name that are left out. In text, a row that is longer than the header's line has a cell
 // too many somewhere.
 func (t *table) ofColumns(cells []string) []string {
+	if t.trailer != nil && t.trailer.is(cells) {
+		return cells
+	}
 	if t.unnamed && len(cells) > len(t.header) && (t.format == FormatXLSX || len(trimmed(cells, len(t.header))) <= t.width) {
 		return cells[:len(t.header)]
 	}

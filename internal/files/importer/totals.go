@@ -27,8 +27,8 @@ func (t *Totals) addSum(text string) error {
 	if name = strings.TrimSpace(name); !found || name == "" {
 		return fmt.Errorf("%q is not NAME=NUMBER, as in amount=1234.56", clip(text))
 	}
-	sum, err := decimal.NewFromString(strings.TrimSpace(value))
-	if err != nil || len(value) > maxQuoted {
+	sum, ok := imports.Number(strings.TrimSpace(value))
+	if !ok {
 		return fmt.Errorf("%s: %q is not a number such as 1234.56", clip(name), clip(value))
 	}
 	if _, twice := t.Sums[name]; twice {
@@ -52,10 +52,29 @@ func (e *WrongTotals) Error() string { return e.err.Error() }
 // Unwrap returns the reason.
 func (e *WrongTotals) Unwrap() error { return e.err }
 
-// checkTotals compares a checked file with what is expected of it. It reads the rows again if sums are. Error:
-// *[WrongTotals].
-func (f *File) checkTotals(ctx context.Context, s *Summary) error {
-	expect := f.o.Expect
+// checkTotals compares a checked file with what is expected of it, and with its trailer. Error: *[WrongTotals].
+func (f *File) checkTotals(ctx context.Context, s *Summary, trailer *foundTrailer) error {
+	wrong, err := f.otherTotals(ctx, s, f.o.Expect)
+	switch {
+	case err != nil:
+		return err
+	case wrong != "":
+		return &WrongTotals{fmt.Errorf("%s: %w", f.o.File, advise(wrong, " (--expect-rows, --expect-sum); nothing was stored"))}
+	case trailer == nil:
+		return nil
+	}
+	if wrong, err = f.otherTotals(ctx, s, trailer.Totals); err != nil || wrong == "" {
+		return err
+	}
+	if s.Invalid > 0 {
+		wrong += fmt.Sprintf(" (bad rows: %d)", s.Invalid)
+	}
+	return &WrongTotals{fmt.Errorf("%s: by the trailer, the file is not whole: %s; nothing was stored: get the file again", f.head.place(trailer.line), wrong)}
+}
+
+// otherTotals says what a checked file has instead of what is expected of it; "" = the same. It reads the rows again if
+// sums are expected.
+func (f *File) otherTotals(ctx context.Context, s *Summary, expect Totals) (string, error) {
 	var wrong []string
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	orders := s.Rows - s.Invalid
@@ -71,7 +90,7 @@ func (f *File) checkTotals(ctx context.Context, s *Summary) error {
 			}
 			return nil
 		}); err != nil {
-			return err
+			return "", err
 		}
 		columns, _ := sums.Columns(orders)
 		for _, name := range names {
@@ -88,8 +107,5 @@ func (f *File) checkTotals(ctx context.Context, s *Summary) error {
 			}
 		}
 	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return &WrongTotals{fmt.Errorf("%s: %w", f.o.File, advise(strings.Join(wrong, "; "), " (--expect-rows, --expect-sum); nothing was stored"))}
+	return strings.Join(wrong, "; "), nil
 }

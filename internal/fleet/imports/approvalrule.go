@@ -80,7 +80,8 @@ func (r *ApprovalRule) set(name, value string, given bool) (err error) {
 			return fmt.Errorf("%s=%s: not a number of rows from 1 on", name, value)
 		}
 	case sum && column != "" && r.Column == "":
-		if r.Sum, err = decimal.NewFromString(value); err != nil || r.Sum.IsNegative() || !summable(r.Sum, value) {
+		var ok bool
+		if r.Sum, ok = Number(value); !ok || r.Sum.IsNegative() {
 			return fmt.Errorf("%s=%s: not an amount such as 50000.00", name, value)
 		}
 		r.Column = column

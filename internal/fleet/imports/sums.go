@@ -129,11 +129,8 @@ func (s *Sums) number(in map[string]*Column, most int, name, text string, row fu
 		c = &Column{Name: name}
 		in[name] = c
 	}
-	if len(text) > mostDigits {
-		return
-	}
-	value, err := decimal.NewFromString(text)
-	if err != nil || !summable(value, text) {
+	value, ok := Number(text)
+	if !ok {
 		return
 	}
 	if c.last != s.n {
@@ -154,7 +151,11 @@ func (s *Sums) number(in map[string]*Column, most int, name, text string, row fu
 	}
 }
 
-// summable reports whether a number can be added up exactly in bounded memory.
-func summable(d decimal.Decimal, text string) bool {
-	return len(text) <= mostDigits && d.Exponent() <= mostDigits && d.Exponent() >= -mostDigits
+// Number reads a number of at most 100 digits, with which one can calculate exactly in bounded memory.
+func Number(text string) (d decimal.Decimal, ok bool) {
+	if len(text) > mostDigits {
+		return d, false
+	}
+	d, err := decimal.NewFromString(text)
+	return d, err == nil && d.Exponent() <= mostDigits && d.Exponent() >= -mostDigits
 }

@@ -57,7 +57,7 @@ func (i *Imports) Take(ctx context.Context, r door.FileRequest, body io.Reader) 
 
 // parameters are those of an import, with the names that enqueue's flags have.
 var parameters = []string{"accept", "allow-past", "batch", "canary", "deadline", "delimiter", "direct", "empty", "encoding", "expect-rows", "expect-sum", "header-row", "lane", "leave-out", "not-before", "order-no-template", "rate", "rename",
-	"retry-failed", "set", "sheet", "skip-rows", "type"}
+	"retry-failed", "set", "sheet", "skip-rows", "trailer", "type"}
 
 // read reads the parameters of an import.
 func read(r door.FileRequest) (importer.Choices, error) {

@@ -83,7 +83,7 @@ func TestFilesAreRefusedBySchemaAndReader(t *testing.T) {
 		},
 		"mapping": {
 			"typos: {a: int}", "types: {a: integer}", "types: {order_no: int}", "empty: drop", "order_no_template: '{batch}'", "order_no_template: '{row}{line}'",
-			"rename: {a: ''}", "accept: {order_no: [excel]}", "accept: {order_no: excel_date}",
+			"trailer: {rows: 2}", "trailer: {value: T, row: 2}", "trailer: T", "rename: {a: ''}", "accept: {order_no: [excel]}", "accept: {order_no: excel_date}",
 		},
 	} {
 		s := schema(t, name)
@@ -95,7 +95,7 @@ func TestFilesAreRefusedBySchemaAndReader(t *testing.T) {
 	for name, list := range map[string][]string{
 		"rules": {"rules:\n- {when: status == 404, verdict: retry, wait: 1m30s, throttle: true, final: true, reason: 404, name: x, other_order_no: true}"},
 		"mapping": {"{}", "types: {qty: int, order_no: string}\nrename: {Artikel: sku}\nset: {currency: EUR, 'n:int': 5}\nempty: omit\n" +
-			"order_no_template: '{batch}-{row}'\naccept: {order_no: [excel_date, invisible]}"},
+			"order_no_template: '{batch}-{row}'\naccept: {order_no: [excel_date, invisible]}\ntrailer: {value: 99, member: type, rows: 2, sums: {amount: total}}"},
 	} {
 		for _, text := range list {
 			require.NoError(t, readers[name](text), text)
