@@ -97,7 +97,8 @@ var onlyIn = map[string][]string{
 		"internal/ops/tracing", // it names the proxy of the exporter
 		"proof/bench", "proof/bench/contender",
 		"proof/powercut", // it traces requests, and counts those that arrive
-		"proof/chaos"},   // it reads the workers' metrics
+		"proof/chaos",    // it reads the workers' metrics
+		"examples/http"},
 	"filippo.io/age":          {"internal/cli/backup"},
 	"github.com/spf13/cobra":  append([]string{"internal/cli"}, proving...),
 	"github.com/expr-lang/":   {"internal/submit/answer"},
