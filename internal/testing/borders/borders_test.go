@@ -54,7 +54,7 @@ var plan = [][]string{
 	// ways in and out: none knows another
 	{"internal/gateway/door"},
 	{"client", "internal/gateway/fileimport", "internal/gateway", "internal/console", "internal/notify"},
-	{"examples/producers/go"},
+	{"examples/producers/go", "examples/http"},
 }
 
 // alone are packages that know no more of ours than this, whatever stands below them.
