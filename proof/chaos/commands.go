@@ -33,8 +33,8 @@ var (
 	whileFlowing = always
 )
 
-// commands lists the commands that only read or that may be repeated. importAll runs
-// imports; hold, limit and cancel are faults.
+// commands lists the commands that only read or that may be repeated. importAll runs imports, backUpAll backups;
+// hold, limit and cancel are faults.
 func commands() []command {
 	words := func(text string) func(*rig) []string {
 		return func(*rig) []string { return strings.Fields(text) }
@@ -132,6 +132,11 @@ func lastPart(out string) string {
 
 // command runs a program that waits for the broker, and notes how it ended.
 func (r *rig) command(ctx context.Context, codes []int, name string, args ...string) (code int) {
+	return r.commandWith(ctx, nil, codes, name, args...)
+}
+
+// commandWith is command with other settings.
+func (r *rig) commandWith(ctx context.Context, settings []string, codes []int, name string, args ...string) (code int) {
 	limit, cancel := context.WithTimeout(ctx, r.o.length()+commandTime)
 	defer cancel()
 	cmd, err := r.tool(limit, name, args...)
@@ -142,6 +147,7 @@ func (r *rig) command(ctx context.Context, codes []int, name string, args ...str
 	if finds := len(args) > 0 && (args[0] == "watch" || strings.Contains(args[0], "/")); finds && r.nodes == nil {
 		cmd.Env = append(cmd.Env, "ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+r.dataDir()) // the broker may have moved
 	}
+	cmd.Env = append(cmd.Env, settings...)
 	rotten := r.rotten.Load()
 	code, out, err := exitOf(cmd)
 	if ctx.Err() != nil {
@@ -173,10 +179,11 @@ func (r *rig) commandAll(ctx context.Context, enough <-chan struct{}) error {
 			}
 		})
 	}
-	var err error
+	var err, backupErr error
 	all.Go(func() { err = r.importAll(ctx, enough) })
+	all.Go(func() { backupErr = r.backUpAll(ctx, enough) })
 	all.Wait()
-	return errors.Join(err, context.Cause(ctx))
+	return errors.Join(err, backupErr, context.Cause(ctx))
 }
 
 // importAll imports one file after another, and waits for the outcomes of each.
