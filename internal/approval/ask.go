@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"orderpost/internal/audit"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/queuetest"

@@ -13,10 +13,10 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/audit"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/queuetest"

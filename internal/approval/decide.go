@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )

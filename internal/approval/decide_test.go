@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/audit"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/worker/feed"
 )
 

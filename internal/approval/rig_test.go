@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/audit"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

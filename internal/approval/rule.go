@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/settle"
 )

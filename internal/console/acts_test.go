@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 )
 

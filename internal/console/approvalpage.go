@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"
 )

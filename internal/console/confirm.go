@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 )
 
 // confirmation is a page that says what an act will do before it does it. A GET

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/files/importer"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/jobs"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
-	"orderpost/internal/journal"
 )
 
 // export looks at what a file would hold, and returns the path of that preview.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/duration"
 )
 

@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"strings"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/files/uploads"
 	"orderpost/internal/files/xlsx"
-	"orderpost/internal/journal"
 )
 
 // download sets the headers of a file to save.

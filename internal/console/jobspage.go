@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/files/uploads"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/settle"

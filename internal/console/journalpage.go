@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orderpost/internal/journal"
+	"orderpost/internal/audit/journal"
 )
 
 func (s *Server) journalRoutes() []route {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/deadletter"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )

@@ -25,11 +25,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/worker"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"

@@ -18,9 +18,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/uploads"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/order/schema"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/platform/livefile"

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/status"
 )

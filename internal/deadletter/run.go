@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"orderpost/internal/journal"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )

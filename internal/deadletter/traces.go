@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"orderpost/internal/journal"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 	"orderpost/internal/status"

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/gateway/door"
-	"orderpost/internal/journal"
 )
 
 const mediaCSV = "text/csv"

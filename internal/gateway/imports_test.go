@@ -20,10 +20,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/gateway/door"
 	"orderpost/internal/gateway/fileimport"
-	"orderpost/internal/journal"
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
 	"orderpost/internal/testing/queuetest"

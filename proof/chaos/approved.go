@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"

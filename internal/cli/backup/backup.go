@@ -15,10 +15,10 @@ import (
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/durable"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )

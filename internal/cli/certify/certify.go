@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/certify"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/fleet"
@@ -24,6 +23,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/certify"
 )
 
 type command struct {

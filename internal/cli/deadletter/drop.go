@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/lookup"
 	"orderpost/internal/deadletter"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )

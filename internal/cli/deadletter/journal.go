@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/cli/lookup"
 	"orderpost/internal/deadletter"
-	"orderpost/internal/journal"
 )
 
 // journalRows is the default number of acts in the output.

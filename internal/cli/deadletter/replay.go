@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/lookup"
 	"orderpost/internal/deadletter"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

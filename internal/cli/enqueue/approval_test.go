@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 )
 
 // An import from a terminal is held like an upload. It says where people approve, whoever

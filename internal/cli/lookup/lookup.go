@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/deadletter"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

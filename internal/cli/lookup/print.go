@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/journal"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )

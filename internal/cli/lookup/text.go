@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"orderpost/internal/journal"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/status"
 )
 

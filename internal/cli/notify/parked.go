@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
-	"orderpost/internal/journal"
 	"orderpost/internal/notify"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"

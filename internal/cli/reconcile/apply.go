@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/deadletter"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/gateway/door"
-	"orderpost/internal/journal"
 	"orderpost/internal/notify" // room: notify
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/enqueue"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/testing/xlsxtest"
 )
 

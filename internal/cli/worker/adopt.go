@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	pool "orderpost/internal/cli/service"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/duration"
 	"orderpost/internal/queue"

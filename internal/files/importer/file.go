@@ -8,9 +8,9 @@ import (
 	"io"
 	"regexp"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/xlsx"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/settle"
 )
 

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/settle"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/journal"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
 )

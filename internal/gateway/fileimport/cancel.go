@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/uploads"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/gateway/door"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/jobs"
 )
 

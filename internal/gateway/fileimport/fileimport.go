@@ -16,9 +16,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/uploads"
 	"orderpost/internal/gateway/door"
-	"orderpost/internal/journal"
 	"orderpost/internal/platform/jobs"
 	"orderpost/internal/queue"
 )

@@ -42,11 +42,11 @@ var plan = [][]string{
 	{"internal/worker/feed"},
 	{"internal/worker"},
 	// what people and programs ask of it
-	{"internal/journal", "internal/status", "internal/audit"},
+	{"internal/audit/journal", "internal/status", "internal/audit"},
 	{"internal/deadletter"},
 	{"internal/approval"},
 	// it learns how an API behaves, before a worker posts to it
-	{"internal/certify"},
+	{"internal/submit/certify"},
 	// files
 	{"internal/files/xlsx", "internal/files/folder"},
 	{"internal/files/importer"},
@@ -93,7 +93,7 @@ var onlyIn = map[string][]string{
 		"proof/powercut",        // it reads what a broker kept
 		"proof/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
-	"net/http": {"internal/submit", "internal/submit/http1", "internal/submit/answer", "internal/certify", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway", "internal/notify",
+	"net/http": {"internal/submit", "internal/submit/http1", "internal/submit/answer", "internal/submit/certify", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway", "internal/notify",
 		"internal/ops/tracing", // it names the proxy of the exporter
 		"proof/bench", "proof/bench/contender",
 		"proof/powercut", // it traces requests, and counts those that arrive

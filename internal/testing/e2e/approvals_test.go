@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/approval"
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/deadletter"
 	"orderpost/internal/cli/orderpost"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 )
 

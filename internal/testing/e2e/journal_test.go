@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/cli"
 	"orderpost/internal/cli/orderpost"
 	pool "orderpost/internal/cli/service"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 )
 

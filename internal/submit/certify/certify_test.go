@@ -17,12 +17,12 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/certify"
 	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/answer"
+	"orderpost/internal/submit/certify"
 )
 
 const (
