@@ -115,7 +115,7 @@ var notOurs = []string{"nats.go"}
 // TestReadingOrdersAreWhole: these packages name each of their files in doc.go, where a reader
 // begins.
 func TestReadingOrdersAreWhole(t *testing.T) {
-	for _, dir := range []string{"settle", "queue", "submit", "submit/answer", "submit/http1", "worker", "gateway/door", "fleet", "fleet/imports", "files/folder", "gateway", "files/importer", "journal", "deadletter", "notify", "ops", "files/uploads",
+	for _, dir := range []string{"settle", "queue", "submit", "submit/answer", "submit/http1", "worker", "gateway/door", "fleet", "fleet/imports", "files/folder", "gateway", "files/importer", "audit/journal", "deadletter", "notify", "ops", "files/uploads",
 		"status", "audit", "console", "order", "worker/feed", "cli/service", "../proof/oracle", "../proof/powercut", "../proof/simulation"} {
 		doc, err := os.ReadFile(filepath.Join("..", "..", dir, "doc.go"))
 		require.NoError(t, err)
