@@ -110,7 +110,7 @@ func describeAct(item journal.Item) actLine {
 // actWords says in a few words what an act does.
 func actWords(a journal.About) string {
 	words := map[journal.Kind]string{journal.Import: "import a file", journal.Cancel: "cancel orders", journal.Replay: "replay dead letters", journal.Lookup: "look up orders in doubt", journal.Resolve: "resolve",
-		journal.Drop: "drop dead letters", journal.Export: "export dead letters", journal.Hold: "hold the fleet", journal.Resume: "resume the fleet", journal.Limit: "limit the fleet",
+		journal.Drop: "drop dead letters", journal.Erase: "erase", journal.Export: "export dead letters", journal.Hold: "hold the fleet", journal.Resume: "resume the fleet", journal.Limit: "limit the fleet",
 		journal.Adopt: "assign the orders to another API", journal.Repair: "accept the loss of streams", journal.Remove: "remove a file", journal.Tell: "send parked webhooks again",
 		journal.Approve: "approve", journal.Refuse: "refuse", journal.Rule: "set what needs approval"}[a.Kind]
 	if what := a.Details["what"]; a.Kind == journal.Export && what != "" {

@@ -81,6 +81,8 @@ func traces(f *status.Found) (all []trace) {
 			switch {
 			case settle.WasResolved(i.Did):
 				t.kind = journal.Resolve
+			case settle.WasErased(i.Did):
+				t.kind = journal.Erase
 			case t.letter == 0: // another attempt, or a lookup, was allowed
 				t.kind, t.letter = replayKind(r.AllowedFor), settle.LetterReplayed(r.AllowedFor)
 			}

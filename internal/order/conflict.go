@@ -210,6 +210,21 @@ func (r *Record) WithoutLetter(seq uint64) *Record {
 	return &next
 }
 
+// Erased returns a copy of the record without what the API answered, what persons noted, and the letters that it names.
+// What keeps the order from being created twice stays: its outcome, its doubt, and the hashes of bodies.
+func (r *Record) Erased() *Record {
+	next := *r
+	for _, seq := range r.Letters() {
+		next = *next.WithoutLetter(seq)
+	}
+	next.Response, next.Said, next.Error, next.API, next.Recalled = "", "", "", nil, Recalled{}
+	next.Interventions = slices.Clone(r.Interventions)
+	for i := range next.Interventions {
+		next.Interventions[i].Note = ""
+	}
+	return &next
+}
+
 // decides reports whether the record's outcome takes the place of the failures before it: the order exists, or
 // a person said what became of it, or its own letter holds the body now. A note may end without an outcome, and a
 // cancellation takes a correction back, also where doubt is left.

@@ -93,6 +93,10 @@ func (w *writers) next(t *rapid.T) (next, merged *Record) {
 			if len(named) > 0 {
 				return w.cur.WithoutLetter(rapid.SampledFrom(named).Draw(t, "dropped")), nil
 			}
+		case 3:
+			if w.cur.Outcome() != OutcomeNone {
+				return w.cur.Erased(), nil
+			}
 		case 2:
 			for i := range w.at {
 				if id := fmt.Sprint("i", i); w.cur.NeedsLetterOf(id) && w.cur.LetterOf(id) == 0 {

@@ -68,6 +68,7 @@ func (p Person) did(what string, now time.Time) order.Intervention {
 const (
 	didDrop    = "dropped dead letter "
 	didResolve = "resolved as "
+	didErase   = "erased answers, notes and dead letters"
 )
 
 // LetterDropped returns the sequence of the letter that was dropped by what a person
@@ -202,4 +203,30 @@ func (op *Operator) Drop(ctx context.Context, listed *Letter, p Person) (gone bo
 		return next, nil
 	})
 	return gone, err
+}
+
+// WasErased reports whether a person erased an order by what they did.
+func WasErased(did string) bool { return did == didErase }
+
+// Erase removes what the API answered about an order, what persons noted, and its dead letters, from what can be
+// read. The outcome stays, with who erased the rest. Erase changes nothing if it returns ErrPending (an intent
+// is stored that has no outcome yet) or ErrNoResult.
+func (op *Operator) Erase(ctx context.Context, orderNo string, p Person) error {
+	token, err := op.ledger.TokenOf(ctx, orderNo)
+	if err != nil {
+		return err
+	}
+	p.Note = "" // it may say what is erased
+	_, err = op.ledger.updateRecord(ctx, token, func(now Entry) (*order.Record, error) {
+		if now.Record == nil {
+			return nil, fmt.Errorf("order %s: %w", orderNo, ErrNoResult)
+		}
+		if err := op.requireNonePending(ctx, orderNo); err != nil {
+			return nil, err
+		}
+		next := now.Record.Erased()
+		next.Intervene(p.did(didErase, op.ledger.time.Now()))
+		return next, nil
+	})
+	return err
 }

@@ -226,6 +226,8 @@ func (w *world) dropLetter(h *host, no string) {
 		if err == nil {
 			if _, err = h.q.Operator.Drop(ctx, l, anna); err == nil {
 				w.e.trace.say(w.e, h.name, "drop", no, "letter %d", l.Seq)
+				err = h.q.Operator.Erase(ctx, no, anna)
+				w.e.trace.say(w.e, h.name, "erase", no, "%v", err)
 				return
 			}
 		}

@@ -22,6 +22,7 @@ const (
 	Lookup  Kind = "lookup"  // have the API asked about orders in doubt
 	Resolve Kind = "resolve" // settle an order in doubt
 	Drop    Kind = "drop"    // forget dead letters
+	Erase   Kind = "erase"   // forget what was answered about orders, and their dead letters
 	Export  Kind = "export"  // hand out orders: of dead letters, or the rows of a file
 	Hold    Kind = "hold"    // stop the fleet
 	Resume  Kind = "resume"  // let the fleet go on
@@ -40,7 +41,7 @@ const (
 
 // Kinds returns every kind.
 func Kinds() []Kind {
-	return []Kind{Import, Cancel, Replay, Lookup, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell, Approve, Refuse, Rule}
+	return []Kind{Import, Cancel, Replay, Lookup, Resolve, Drop, Erase, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell, Approve, Refuse, Rule}
 }
 
 // About says what an act is about. Only Kind and Actor are always set.

@@ -100,7 +100,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		watch.NewCommand(environ, stderr), // room: folder
 	})...)
 	group("books", "Orders, and the books:", lookup.NewCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
-		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), reconcile.NewCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout))
+		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), reconcile.NewCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), deadletter.NewEraseCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout))
 	group("fleet", "All workers at once:", slices.Concat(worker.NewFleetCommands(environ, stderr), backup.NewCommands(environ, stderr))...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr)) // room: console
 	group("doors", "For programs:",
