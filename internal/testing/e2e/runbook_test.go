@@ -17,7 +17,7 @@ func TestRunbookCommandsAsOperator(t *testing.T) {
 	lines := shellLines(t, runbookPath)
 	s := startSecured(t)
 	p := newPlace(t, 1, s)
-	p.run(runbookPath, p.doubtful[0], lines)
+	p.run(runbookPath, p.doubtful[0], append([]string{"orderpost backup monday.orderpost"}, lines...))
 	require.Greater(t, p.commands, 30)
 }
 
