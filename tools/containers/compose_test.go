@@ -124,7 +124,7 @@ func requireOutcome(t *testing.T, door *container) {
 		return status == http.StatusCreated
 	}, patience, pause, "the door")
 	t.Logf("the door was started again %d times", door.number(".RestartCount"))
-	status, said := call(t, http.MethodGet, url+"/A-1?wait=60s", "")
+	status, said := call(t, http.MethodGet, url+"?order_no=A-1&wait=60s", "")
 	require.Equal(t, http.StatusOK, status, "%s", said)
 	var answer struct{ Outcome string }
 	require.NoError(t, json.Unmarshal(said, &answer))
