@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats-server/v2/server/archive"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/mod/semver"
 
 	"orderpost/internal/settle"
 )
@@ -164,9 +165,9 @@ type BackupFile struct {
 	end  backupEnd
 }
 
-// ReadBackup reads a backup to its end, and so finds out whether it is whole. open opens it from its beginning;
-// it is called once more for each stream that is restored.
-func ReadBackup(open func() (io.ReadCloser, error)) (*BackupFile, error) {
+// ReadBackup reads a backup to its end, and so finds out whether it is whole and has the named streams. open opens it
+// from its beginning; it is called once more for each stream that is restored.
+func ReadBackup(open func() (io.ReadCloser, error), streams []string) (*BackupFile, error) {
 	f := &BackupFile{open: open}
 	seen, last := make(map[string]uint64), make(map[string]uint64)
 	ended := false
@@ -194,6 +195,11 @@ func ReadBackup(open func() (io.ReadCloser, error)) (*BackupFile, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not a whole backup: %w", err)
+	}
+	for _, name := range streams {
+		if _, known := f.end.Streams[name]; !known {
+			return nil, fmt.Errorf("the backup has the streams %s, and no %s: set ORDERPOST_PREFIX to that of its installation", strings.Join(slices.Sorted(maps.Keys(f.end.Streams)), ", "), name)
+		}
 	}
 	return f, nil
 }
@@ -224,33 +230,55 @@ func (f *BackupFile) each(visit func(h *archive.Header, data io.Reader) error) e
 func (f *BackupFile) Made() (at time.Time, messages uint64) { return f.end.made() }
 
 // ErrNotEmpty is returned by Restore if the broker has one of the streams.
-var ErrNotEmpty = errors.New("a backup is restored where there is none of the streams")
+var ErrNotEmpty = fmt.Errorf("a backup is restored where there is none of the streams: %w", ErrNothingMade)
+
+// ErrNothingMade is in each error of Restore that came before it made anything.
+var ErrNothingMade = errors.New("nothing was changed")
+
+// restoringBroker is the first version of nats-server that restores package archive's format.
+const restoringBroker = "2.15.0"
 
 // Restore creates the streams of an installation from a backup, with the sequences, times and births that they
 // had, on a broker (nats-server 2.15 or later) that has none of them. With missing it creates those that the broker
-// lacks. The bucket comes last: without it no worker begins. Then open the queue again and call MarkRestored.
+// lacks, and refuses one that ends before its copy does. No worker begins before all are there. So the mark that has them post nothing is written before the last
+// one is restored: neither a kill of this program nor a worker that waits comes between.
 // It returns the streams' names. Error: ErrNotEmpty.
 func (q *Queue) Restore(ctx context.Context, f *BackupFile, missing bool) (names []string, err error) {
+	if v := "v" + q.Conn.nc.ConnectedServerVersion(); semver.IsValid(v) && semver.Compare(v, "v"+restoringBroker) < 0 {
+		return nil, fmt.Errorf("nats-server %s cannot read a backup, which %s and later can: %w", v[1:], restoringBroker, ErrNothingMade)
+	}
 	var lacking []streamSpec
 	for _, spec := range q.Conn.cfg.streams() {
-		if _, known := f.end.Streams[spec.config.Name]; !known {
-			return nil, fmt.Errorf("the backup has the streams %s, and no %s: set ORDERPOST_PREFIX to that of its installation", strings.Join(slices.Sorted(maps.Keys(f.end.Streams)), ", "), spec.config.Name)
-		}
-		switch _, err := q.reader.stream(ctx, spec.config.Name); {
+		is := f.end.Streams[spec.config.Name]
+		switch have, err := q.reader.stream(ctx, spec.config.Name); {
 		case errors.Is(err, ErrNoStream):
 			lacking = append(lacking, spec)
 		case err != nil:
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", err, ErrNothingMade)
 		case !missing:
 			return nil, fmt.Errorf("%s exists: %w", spec.title(), ErrNotEmpty)
+		case bornAt(have.CachedInfo()).Equal(is.Born) && have.CachedInfo().State.LastSeq < is.Last: // nats-server 2.15 keeps what it has of it
+			return nil, fmt.Errorf("%s ends at message %d, and the backup has %d: a restore was cut off, or the stream lost its end. "+
+				"Remove it (in a data folder that has nothing else, the folder), and restore again: %w", spec.title(), have.CachedInfo().State.LastSeq, is.Last, ErrNothingMade)
 		}
 	}
-	for _, spec := range lacking {
-		if err := q.restoreStream(ctx, spec, f); err != nil {
+	for i, spec := range slices.Backward(lacking) { // the bucket first, for the mark, and the intents last
+		onlyBucket := len(lacking) == 1 && spec.config.Name == q.bucket.stream()
+		if i == 0 && !onlyBucket {
+			err = q.markRestored(ctx, f)
+		}
+		if err == nil {
+			err = q.restoreStream(ctx, spec, f)
+		}
+		if err == nil && onlyBucket {
+			err = q.markRestored(ctx, f)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", spec.title(), err)
 		}
 		names = append(names, spec.config.Name)
 	}
+	slices.Reverse(names)
 	return names, nil
 }
 
@@ -305,12 +333,10 @@ func (q *Queue) sendRestore(ctx context.Context, subject string, data []byte, an
 		return err
 	}
 	var refused struct {
-		Error *struct {
-			Description string `json:"description"`
-		} `json:"error"`
+		Error *jetstream.APIError `json:"error"`
 	}
 	if err = json.Unmarshal(msg.Data, &refused); err == nil && refused.Error != nil {
-		return errors.New("the broker refused: " + refused.Error.Description)
+		return fmt.Errorf("the broker refused: %w", refused.Error)
 	}
 	if err == nil && answer != nil {
 		err = json.Unmarshal(msg.Data, answer)
@@ -349,12 +375,30 @@ func (f *BackupFile) writeSnapshot(to io.Writer, stream string, is backedUp) err
 	return errors.Join(err, out.Close(), zip.Close())
 }
 
-// MarkRestored has workers hold until a person accepts what the backup lacks (Extents), and take all that it
-// has for delivered (R2).
-func (q *Queue) MarkRestored(ctx context.Context, f *BackupFile) error {
-	waiting := f.end.Streams[q.Conn.n.waiting]
-	if err := q.Ledger.MarkRestored(ctx, settle.StreamSeq{Seq: waiting.Last, Birth: waiting.Born.UnixNano()}); err != nil {
+// markRestored has workers hold until a person accepts what the backup lacks (Extents), and take all that it
+// has for delivered (R2). What the broker lacks still counts as restored.
+func (q *Queue) markRestored(ctx context.Context, f *BackupFile) error {
+	q, err := Open(ctx, q.Conn.cfg, q.Conn.log) // a queue opens the bucket when it begins
+	if err != nil {
 		return err
 	}
-	return q.Extents.markRestored(ctx, f.end.Made)
+	defer q.Close()
+	now, err := q.Extents.extents(ctx)
+	if err != nil {
+		return err
+	}
+	for name, s := range f.end.Streams {
+		if _, there := now[name]; !there {
+			now[name] = Extent{Created: s.Born, Last: s.Last}
+		}
+	}
+	intents, waiting := now[q.Conn.n.intents], f.end.Streams[q.Conn.n.waiting]
+	err = q.Ledger.MarkRestored(ctx, settle.HighWaterMark{
+		Stream: intents.Created.UnixNano(), Seq: intents.Last,
+		Waited: settle.StreamSeq{Seq: waiting.Last, Birth: waiting.Born.UnixNano()},
+	})
+	if err != nil {
+		return err
+	}
+	return q.Extents.markRestored(ctx, now, f.end.Made)
 }

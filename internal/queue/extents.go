@@ -217,11 +217,7 @@ func (ex *ExtentKeeper) acceptExtents(ctx context.Context) error {
 
 // markRestored makes the bucket remember that the results, and so all streams, are those of a backup: no worker
 // posts before a person accepts what it lacks.
-func (ex *ExtentKeeper) markRestored(ctx context.Context, made time.Time) error {
-	now, err := ex.extents(ctx)
-	if err != nil {
-		return err
-	}
+func (ex *ExtentKeeper) markRestored(ctx context.Context, now Extents, made time.Time) error {
 	delete(now, ex.bucket.stream())
 	results := now[ex.conn.n.results]
 	results.Restored = made

@@ -147,17 +147,13 @@ func (s *highWater) restore(ctx context.Context) error {
 	return err
 }
 
-// MarkRestored marks all that the streams hold as delivered. They were restored from a backup, and no record
-// tells what workers posted after it was made (R2). waited is the end of the waiting room.
-func (lg *Ledger) MarkRestored(ctx context.Context, waited StreamSeq) error {
-	birth, last, err := lg.store.Stream(ctx)
-	if err != nil {
-		return err
-	}
+// MarkRestored marks all that the streams hold as delivered, up to m. They were restored from a backup, and no record
+// tells what workers posted after it was made (R2).
+func (lg *Ledger) MarkRestored(ctx context.Context, m HighWaterMark) error {
 	key := highWaterKey(0)
 	_, at, err := lg.store.HighWaterMark(ctx, key)
 	if err == nil {
-		_, err = lg.store.PutHighWaterMark(ctx, key, HighWaterMark{birth, last, waited}, at)
+		_, err = lg.store.PutHighWaterMark(ctx, key, m, at)
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func (c *restoreCommand) run(cmd *cobra.Command, path string) error {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s: %w", path, err)}
 	}
 	_ = file.Close()
-	f, err := queue.ReadBackup(func() (io.ReadCloser, error) { return c.open(path) })
+	f, err := queue.ReadBackup(func() (io.ReadCloser, error) { return c.open(path) }, cfg.Queue.StreamNames())
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -86,7 +86,7 @@ func (c *restoreCommand) run(cmd *cobra.Command, path string) error {
 	} else {
 		is.Streams, err = c.intoFolder(cmd.Context(), cfg, f)
 	}
-	if code := cli.ExitCode(err); err != nil && code != cli.ExitUsage && code != cli.ExitUnreachable && !errors.Is(err, queue.ErrNotEmpty) {
+	if code := cli.ExitCode(err); err != nil && code != cli.ExitUsage && code != cli.ExitUnreachable && !errors.Is(err, queue.ErrNothingMade) {
 		err = fmt.Errorf("%w\nThe restore is not complete. Start no worker: remove what is in %s of it, and restore again", err, is.Into)
 	}
 	if err != nil {
@@ -120,23 +120,12 @@ func (c *restoreCommand) intoFolder(ctx context.Context, cfg broker.Config, f *q
 }
 
 func (c *restoreCommand) intoBroker(ctx context.Context, cfg broker.Config, f *queue.BackupFile) (names []string, err error) {
-	err = c.on(ctx, cfg, func(q *queue.Queue) (err error) {
-		names, err = q.Restore(ctx, f, c.missing)
-		return err
-	})
-	if err == nil && len(names) > 0 {
-		err = c.on(ctx, cfg, func(q *queue.Queue) error { return q.MarkRestored(ctx, f) }) // a queue opens the bucket when it begins
-	}
-	return names, err
-}
-
-func (c *restoreCommand) on(ctx context.Context, cfg broker.Config, do func(*queue.Queue) error) error {
 	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "restore", StartStopped: true, Incomplete: true, Stderr: c.stderr})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
-	return do(q)
+	return q.Restore(ctx, f, c.missing)
 }
 
 // ageMagic is how a file begins that age has encrypted (age-encryption.org/v1).
