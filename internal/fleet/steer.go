@@ -33,12 +33,18 @@ func (c *Control) HoldAsSeen(ctx context.Context, h Hold, seen *View) error {
 // ResumeAsSeen is Resume if the hold is still the one that a view shows. Error:
 // ErrSteered.
 func (c *Control) ResumeAsSeen(ctx context.Context, by string, seen *View) error {
-	if seen.holdRevision > 0 {
-		if err := c.remove(ctx, holdKey, seen.holdRevision); err != nil {
-			return err
-		}
+	if err := c.EndHoldAsSeen(ctx, seen); err != nil {
+		return err
 	}
 	return c.bucket.Put(ctx, resumeKey, Limit{By: by, At: time.Now().UTC()})
+}
+
+// EndHoldAsSeen is ResumeAsSeen without a person who has looked: the holds that the API's answers caused stay.
+func (c *Control) EndHoldAsSeen(ctx context.Context, seen *View) error {
+	if seen.holdRevision == 0 {
+		return nil
+	}
+	return c.remove(ctx, holdKey, seen.holdRevision)
 }
 
 // SetLimitAsSeen is SetLimit if the limit is still the one that a view shows.

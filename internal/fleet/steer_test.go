@@ -28,8 +28,11 @@ func TestADecisionOnWhatWasBefore(t *testing.T) {
 	require.ErrorIs(t, c.ResumeAsSeen(ctx, "anna", held), ErrSteered, "bo's hold is not the one that anna saw")
 	require.Equal(t, "bo", look().Hold.By)
 	again := look()
-	require.NoError(t, c.ResumeAsSeen(ctx, "anna", again))
+	require.NoError(t, c.EndHoldAsSeen(ctx, again))
 	require.Nil(t, look().Hold)
+	require.Zero(t, look().Resumed, "nobody has looked at what the workers hold for")
+	require.NoError(t, c.ResumeAsSeen(ctx, "anna", again))
+	require.NotZero(t, look().Resumed)
 	require.NoError(t, c.ResumeAsSeen(ctx, "anna", again), "a repeated resume whose confirmation was lost")
 	require.NotEqual(t, empty.Mark(), look().Mark(), "the fleet was held and resumed in between")
 

@@ -76,6 +76,9 @@ func (c *backupCommand) run(cmd *cobra.Command, path string) (err error) {
 	if err := errors.Join(err, cli.ReadEnv(&cfg, c.environ), cfg.Queue.Validate()); err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
+	if path == "" || path == "-" {
+		return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("FILE is %q: give the name of a file; standard output cannot be a backup", path)}
+	}
 	if _, err := os.Lstat(path); err == nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s exists: give another name", path)}
 	}
@@ -103,7 +106,10 @@ func (c *backupCommand) run(cmd *cobra.Command, path string) (err error) {
 	}
 	b := queue.NewBackup(q, out)
 	held, err := c.copy(cmd, q, b)
-	if err = errors.Join(err, b.Close()); err == nil && len(recipients) > 0 {
+	if err == nil {
+		err = b.Close()
+	}
+	if err == nil && len(recipients) > 0 {
 		err = out.Close()
 	}
 	if err == nil {
@@ -179,7 +185,7 @@ func resume(ctx context.Context, control *fleet.Control, by, reason string) erro
 	defer cancel()
 	seen, err := control.Read(ctx)
 	if err == nil && seen.Hold != nil && seen.Hold.By == by && seen.Hold.Reason == reason {
-		err = control.ResumeAsSeen(ctx, by, seen)
+		err = control.EndHoldAsSeen(ctx, seen)
 	}
 	if errors.Is(err, fleet.ErrSteered) {
 		return nil // a person did
