@@ -321,7 +321,12 @@ func (q *Queue) askRestore(ctx context.Context, subject string, request, answer 
 	if err != nil {
 		return err
 	}
-	return q.sendRestore(ctx, subject, data, answer)
+	brief, cancel := q.Conn.link.bound(ctx)
+	defer cancel()
+	if err = q.sendRestore(brief, subject, data, answer); err != nil && brief.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no answer to %s: the NATS user must be an administrator: %w", subject, err)
+	}
+	return err
 }
 
 // sendRestore sends a request, and reads its answer. The last one of a restore may take long.

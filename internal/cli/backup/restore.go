@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"filippo.io/age/armor"
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/cli"
@@ -138,11 +139,15 @@ func (c *restoreCommand) open(path string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	in := bufio.NewReader(file)
-	begin, _ := in.Peek(len(ageMagic)) // a shorter file is no backup, which its reader says
-	if string(begin) != ageMagic {
+	begin, _ := in.Peek(len(armor.Header)) // a shorter file is no backup, which its reader says
+	var sealed io.Reader = in
+	switch {
+	case string(begin) == armor.Header:
+		sealed = armor.NewReader(in)
+	case !strings.HasPrefix(string(begin), ageMagic):
 		return &opened{in, file}, nil
 	}
-	plain, err := c.decrypt(in)
+	plain, err := c.decrypt(sealed)
 	if err != nil {
 		_ = file.Close()
 		return nil, err
@@ -160,7 +165,7 @@ func (c *restoreCommand) decrypt(in io.Reader) (io.Reader, error) {
 	}
 	identities, err := age.ParseIdentities(strings.NewReader(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("--identity %s: %w", c.identity, err)
+		return nil, fmt.Errorf("--identity %s has no private keys of age, AGE-SECRET-KEY-1… (with another kind of key, decrypt the backup by age -d): %w", c.identity, err)
 	}
 	return age.Decrypt(in, identities...)
 }

@@ -2,14 +2,17 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"filippo.io/age"
+	"filippo.io/age/armor"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -135,6 +138,9 @@ func (b *backedUp) lose(file string) {
 	require.Equal(b.t, cli.ExitDone, b.worker.end())
 	b.conf.vars["NATS_STORE_DIR"] = b.t.TempDir()
 	b.startServer(b.t)
+	code, _, errOut := runProgram(b.t, orderpost.Run, b.as("worker", nil), "restore", file)
+	require.Equal(b.t, cli.ExitFailed, code)
+	require.Contains(b.t, errOut, "must be an administrator")
 	require.Contains(b.t, b.do(orderpost.Run, "admin", "restore", file), "Workers post nothing until")
 	q := b.queue(b.t, "admin")
 	a, err := audit.Audit(b.t.Context(), q)
@@ -212,6 +218,18 @@ func TestAnEncryptedBackup(t *testing.T) {
 	require.Contains(t, errOut, "it is encrypted: give --identity")
 	code, errOut = run("restore", file, "--identity", key)
 	require.Equal(t, cli.ExitDone, code, errOut)
+	var armored strings.Builder // as age -a writes it
+	w := armor.NewWriter(&armored)
+	_, err = w.Write(text)
+	require.NoError(t, errors.Join(err, w.Close()))
+	code, errOut = run("restore", writeFile(t, armored.String()), "--identity", key)
+	require.Equal(t, cli.ExitDone, code, errOut)
+	code, errOut = run("restore", file, "--identity", writeFile(t, "-----BEGIN OPENSSH PRIVATE KEY-----\n"))
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errOut, "has no private keys of age")
+	code, errOut = run("backup", "-")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errOut, "give the name of a file")
 	code, errOut = run("backup", file)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errOut, "exists: give another name")
