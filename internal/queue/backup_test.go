@@ -250,10 +250,6 @@ func TestAPartOfAStreamIsNotTakenForRestored(t *testing.T) {
 	require.NoError(t, err)
 	_, err = to.Restore(t.Context(), f, true)
 	require.ErrorContains(t, err, "ends at message 1, and the backup has 700")
-	require.NoError(t, js.DeleteStream(t.Context(), waiting))
-	names, err := to.Restore(t.Context(), f, true)
-	require.NoError(t, err)
-	require.Equal(t, []string{waiting}, names)
 }
 
 func TestABackupOfAnotherInstallationIsRefused(t *testing.T) {
