@@ -58,7 +58,7 @@ func BenchmarkBackup(b *testing.B) {
 		for b.Loop() {
 			to, err := embedded.Start(embedded.Config{Dir: b.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 			require.NoError(b, err)
-			f, err := ReadBackup(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(file.Bytes())), nil })
+			f, err := ReadBackup(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(file.Bytes())), nil }, nil)
 			require.NoError(b, err)
 			into := open(to, false)
 			_, err = into.Restore(b.Context(), f, false)
