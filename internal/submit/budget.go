@@ -63,7 +63,7 @@ func (b *budget) delay(h order.History, floor time.Duration) time.Duration {
 	for range min(h.Attempts/b.cfg.RetrySubmissionAttempts-1, 64) {
 		wait = d.NextBackOff()
 	}
-	return max(min(wait, b.cfg.RetryDelayMax), floor)
+	return min(max(wait, floor), b.cfg.RetryDelayMax)
 }
 
 // age returns the time since the order's first attempt, without the time that it

@@ -122,6 +122,11 @@ func (c Config) Client() (*http1.Client, error) {
 	return http1.New(c.http(base, nil))
 }
 
+// RuleTimes returns what bounds the times in the rules.
+func (c Config) RuleTimes() answer.Times {
+	return answer.Times{Request: c.RequestTimeout, Longest: c.RetryDelayMax}
+}
+
 // gate returns the gate's part of the settings.
 func (c Config) gate() gate.Config {
 	return gate.Config{Concurrency: c.Concurrency, RateLimit: c.RateLimit, Patience: c.GatePatience, HoldRetry: c.HoldRetry,

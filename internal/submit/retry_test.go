@@ -87,7 +87,7 @@ func TestDelayGrowsFromVisitToVisit(t *testing.T) {
 	require.InDelta(t, 40, mean(15).Seconds(), 4)
 	require.Greater(t, mean(5000), 200*time.Second)
 	b := newBudget(&cfg)
-	require.Equal(t, time.Hour, b.delay(order.History{Attempts: 5}, time.Hour), "a floor is a floor")
+	require.Equal(t, 4*time.Minute, b.delay(order.History{Attempts: 5}, 4*time.Minute), "a floor is a floor")
 }
 
 func TestRetryAfterIsAFloor(t *testing.T) {

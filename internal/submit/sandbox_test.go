@@ -119,7 +119,7 @@ func TestExampleRules(t *testing.T) {
 		t.Run(manner, func(t *testing.T) {
 			rules := func(c *submit.Config) {
 				c.Rules = "../../examples/rules/" + manner + ".yaml"
-				c.RetrySubmissionAttempts, c.GatePatience = 1, time.Millisecond
+				c.RetrySubmissionAttempts, c.GatePatience, c.RetryDelayMax = 1, time.Millisecond, time.Second // the longest wait of a rule
 			}
 			start := func(t *testing.T, c benchConfig) *bench {
 				t.Helper()

@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		s.watch = noObserver{}
 	}
 	if cfg.Rules != "" {
-		if s.judge.Rules, err = answer.LoadRules(cfg.Rules, cfg.RequestTimeout); err != nil {
+		if s.judge.Rules, err = answer.LoadRules(cfg.Rules, cfg.RuleTimes()); err != nil {
 			return nil, err
 		}
 	}

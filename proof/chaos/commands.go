@@ -67,6 +67,7 @@ func commands() []command {
 			return strings.Fields("lookup --all --by chaos")
 		}, partial},
 		{"worker", words("fleet --json"), always},
+		{"orderpost", batch("erase BATCH-00002 --yes --by chaos"), partial},
 	}
 }
 

@@ -191,7 +191,7 @@ func loadRules(cfg pool.Config) (*answer.Rules, error) {
 	if cfg.Submit.Rules == "" {
 		return nil, nil
 	}
-	return answer.LoadRules(cfg.Submit.Rules, cfg.Submit.RequestTimeout)
+	return answer.LoadRules(cfg.Submit.Rules, cfg.Submit.RuleTimes())
 }
 
 func readAnswer(name string, stdin io.Reader) ([]byte, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 func BenchmarkJudge(b *testing.B) {
-	rules, err := LoadRules("../../../examples/rules/code.yaml", time.Second)
+	rules, err := LoadRules("../../../examples/rules/code.yaml", Times{time.Second, time.Hour})
 	require.NoError(b, err)
 	for name, r := range map[string]*Rules{"built-in": nil, "rules": rules} {
 		b.Run(name, func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 func TestCheckAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("rules:\n  - name: known\n    when: status == 200 && body.code == 7\n    verdict: rejected\n    final: true\n"), 0o600))
-	rules, err := LoadRules(file, time.Second)
+	rules, err := LoadRules(file, Times{time.Second, time.Hour})
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		raw    string

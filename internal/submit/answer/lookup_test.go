@@ -56,7 +56,7 @@ func TestAShortQuarantineIsNotTakenWhileAWorkerRuns(t *testing.T) {
 		require.NoError(t, os.Chtimes(file, before, before))
 	}
 	write("12m0s")
-	r, err := LoadRules(file, time.Minute)
+	r, err := LoadRules(file, Times{time.Minute, time.Hour})
 	require.NoError(t, err)
 	write("9m59s")
 	_, err = r.Reload()

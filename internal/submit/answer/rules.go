@@ -104,32 +104,42 @@ type Rules struct {
 	file  *livefile.File        // nil = none to read again
 	name  string                // of the file
 	newer atomic.Pointer[Rules] // what Reload read since
-	// requestTimeout bounds the times of lookups.
-	requestTimeout time.Duration
+	times Times
 }
 
-// LoadRules reads, type-checks and compiles a rules file. requestTimeout is that of the requests whose answers it
-// judges. Its error joins all mistakes, each as a [*RulesError].
-func LoadRules(file string, requestTimeout time.Duration) (*Rules, error) {
+// Times are settings that bound the times in a rules file.
+type Times struct {
+	Request time.Duration // how long a request may take whose answer the rules judge: lookups begin later
+	Longest time.Duration // the longest delay of an order that is kept (R9): no rule waits longer
+}
+
+// LoadRules reads, type-checks and compiles a rules file. Its error joins all mistakes, each as a [*RulesError].
+func LoadRules(file string, times Times) (*Rules, error) {
 	var r *Rules
 	live, err := livefile.Open("ORDERPOST_RULES", file, func(text []byte) (err error) {
-		r, err = parseFor(requestTimeout, file, text)
+		r, err = parseFor(times, file, text)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.file, r.name, r.requestTimeout = live, file, requestTimeout
+	r.file, r.name, r.times = live, file, times
 	return r, nil
 }
 
-// parseFor is ParseRules, and checks the times of lookups.
-func parseFor(requestTimeout time.Duration, file string, data []byte) (*Rules, error) {
+// parseFor is ParseRules, and checks the times.
+func parseFor(times Times, file string, data []byte) (*Rules, error) {
 	r, err := ParseRules(file, data)
-	if err == nil {
-		err = r.look.checkTimes(requestTimeout)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	errs := []error{r.look.checkTimes(times.Request)}
+	for _, rule := range r.list {
+		if rule.wait > times.Longest {
+			errs = append(errs, &RulesError{file, rule.line, fmt.Sprintf("rule %d: `wait` %s is above ORDERPOST_RETRY_DELAY_MAX, %s, and no delay lasts longer: set that to %s or more", rule.number, rule.wait, times.Longest, rule.wait)})
+		}
+	}
+	return r, errors.Join(errs...)
 }
 
 // ParseRules is LoadRules for the content of a file. Errors name file.
@@ -372,7 +382,7 @@ func (r *Rules) Reload() (changed bool, err error) {
 		return false, nil
 	}
 	return r.file.Reload(func(text []byte) error {
-		next, err := parseFor(r.requestTimeout, r.name, text)
+		next, err := parseFor(r.times, r.name, text)
 		if err != nil {
 			return fmt.Errorf("ORDERPOST_RULES: %w", err)
 		}

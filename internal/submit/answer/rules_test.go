@@ -272,7 +272,7 @@ func TestVeryLongRules(t *testing.T) {
 }
 
 func TestLoadRules(t *testing.T) {
-	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"), time.Second)
+	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"), Times{time.Second, time.Hour})
 	require.ErrorContains(t, err, "ORDERPOST_RULES")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
@@ -336,4 +336,13 @@ func TestAnImpliedTestHolds(t *testing.T) {
 		}
 	}
 	require.Greater(t, found, 2*len(all), "%d tests", len(all))
+}
+
+// A delay above the longest one would not be kept (R9).
+func TestARuleWaitsNoLongerThanADelayMayLast(t *testing.T) {
+	text := []byte("rules:\n  - when: status == 503\n    verdict: retry\n    wait: 1h\n")
+	_, err := parseFor(Times{time.Second, 5 * time.Minute}, "r.yaml", text)
+	require.EqualError(t, err, "r.yaml:2: rule 1: `wait` 1h0m0s is above ORDERPOST_RETRY_DELAY_MAX, 5m0s, and no delay lasts longer: set that to 1h0m0s or more")
+	_, err = parseFor(Times{time.Second, time.Hour}, "r.yaml", text)
+	require.NoError(t, err)
 }

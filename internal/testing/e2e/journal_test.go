@@ -25,7 +25,7 @@ import (
 var acts = map[string]journal.Kind{
 	"orderpost enqueue": journal.Import, "orderpost enqueue cancel": journal.Cancel,
 	"orderpost enqueue pause": journal.Pause, "orderpost enqueue continue": journal.GoOn, "orderpost lane": journal.Lane, "orderpost worker lane": journal.Lane,
-	"orderpost deadletter replay": journal.Replay, "orderpost deadletter lookup": journal.Lookup, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop, "orderpost reconcile": journal.Resolve,
+	"orderpost deadletter replay": journal.Replay, "orderpost deadletter lookup": journal.Lookup, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop, "orderpost erase": journal.Erase, "orderpost reconcile": journal.Resolve,
 	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
 	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
 	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair, "orderpost notify retry": journal.Tell,
@@ -37,7 +37,8 @@ var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "order
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health",
 	"orderpost notify", "orderpost notify parked", "orderpost notify secret", "orderpost gateway", "orderpost gateway client",
-	"orderpost watch"} // its imports are in the journal: TestADay of package watch
+	"orderpost watch",                       // its imports are in the journal: TestADay of package watch
+	"orderpost backup", "orderpost restore"} // the journal has the hold of the one, if there was one, and is made by the other
 
 // journaled reads the whole journal, newest first. On a busy machine the connection may
 // break for a moment.
@@ -89,6 +90,7 @@ func TestEveryActIsJournaled(t *testing.T) {
 		{"deadletter resolve DOUBT-7 --rejected --note asked", cli.ExitPartial, journal.Resolve, journal.Partial, "has no result"},
 		{"deadletter lookup --all", cli.ExitPartial, journal.Lookup, journal.Partial, "for: 1h0m0s"},
 		{"deadletter drop --order-no REFUSED-1 --yes", cli.ExitDone, journal.Drop, journal.Done, "done: 1 dropped"},
+		{"erase REFUSED-1 --yes", cli.ExitDone, journal.Erase, journal.Done, "done: 1 erased"},
 		{"deadletter replay --outcome rejected --since 24h", cli.ExitDone, journal.Replay, journal.Done, "--outcome rejected --since 2"},
 		{"notify retry --all --note repaired", cli.ExitDone, journal.Tell, journal.Done, "events: all"},
 		{"notify retry DOUBT-0", cli.ExitPartial, journal.Tell, journal.Partial, "order DOUBT-0"},
