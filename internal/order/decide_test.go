@@ -10,7 +10,7 @@ import (
 // TestEveryDecision goes through every end, verdict, doubt, proof, policy and claim.
 func TestEveryDecision(t *testing.T) {
 	bools := []bool{false, true}
-	for end := EndNone; end <= EndPoison; end++ {
+	for end := EndNone; end <= EndAbsent; end++ {
 		for _, verdict := range append([]Verdict{VerdictNone}, Verdicts()...) {
 			for _, policy := range []Policy{Resubmit, Park} {
 				for bits := range 16 {
@@ -61,7 +61,7 @@ func requireRules(t *testing.T, r Report, f Facts, s Settlement, what string) {
 func TestAVerdictThatNobodyDecidedAboutLeavesDoubt(t *testing.T) {
 	added := Verdict(len(verdictNames))
 	require.True(t, added.LeavesDoubt())
-	for end := EndNone; end <= EndPoison; end++ {
+	for end := EndNone; end <= EndAbsent; end++ {
 		for _, policy := range []Policy{Resubmit, Park} {
 			s := Decide(&Report{End: end, Verdict: added, History: History{Attempts: 1}}, Facts{Policy: policy, FirstProven: true})
 			require.Contains(t, []Outcome{OutcomeNone, OutcomeUnknown}, s.Outcome, "%s, %v", end, policy)

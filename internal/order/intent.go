@@ -80,7 +80,7 @@ func (o *Order) BodyHash() string {
 
 // AppendBody appends the bytes to send: the canonical body with the given
 // timestamp in milliseconds. The timestamp takes the position of the parsed body's
-// own, or the last position (signing rule 8, contract section 5.2 step 1). The
+// own, or the last position (docs/signing.md, contract section 5.2 step 1). The
 // caller must ensure [ValidTimestamp].
 func (o *Order) AppendBody(dst []byte, timestampMS int64) []byte {
 	dst = slices.Grow(dst, o.bodyEnd+stampRoom)
@@ -113,7 +113,7 @@ type Code string
 
 // The codes of refused bodies.
 const (
-	// CodeInvalidJSON: the body is not exactly one RFC 8259 value (signing rule 1).
+	// CodeInvalidJSON: the body is not exactly one RFC 8259 value (docs/signing.md).
 	CodeInvalidJSON Code = "invalid_json"
 	// CodeInvalidUTF8: the body is not valid UTF-8 (rule 1).
 	CodeInvalidUTF8 Code = "invalid_utf8"

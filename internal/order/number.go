@@ -13,7 +13,7 @@ import (
 const exactDigits = 15
 
 // appendNumber appends raw, a valid JSON number, as JavaScript's JSON.parse and
-// Number::toString would rewrite it (signing rule 5). If the result would be
+// Number::toString would rewrite it (docs/signing.md). If the result would be
 // infinite or another decimal value, it returns CodeNumberOutOfRange or
 // CodeNumberNotExact and leaves dst unchanged.
 func appendNumber(dst, raw []byte) ([]byte, Code) {

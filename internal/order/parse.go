@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of a body (signing rules 1 and 2).
+// Limits of a body (docs/signing.md).
 const (
 	// MaxBody is the largest body, in bytes.
 	MaxBody = 1 << 20
@@ -37,7 +37,7 @@ type Options struct {
 // defaultRequired saves the allocation of DefaultRequired for each order.
 var defaultRequired = DefaultRequired()
 
-// Parse parses an intent's body by signing rules 1 to 7 and checks the fields that
+// Parse parses an intent's body by the rules of docs/signing.md and checks the fields that
 // every order needs. Its error is always an [*Error] and means that the order can
 // never be sent. Parse neither keeps nor changes the body.
 func Parse(body []byte) (*Order, error) { return ParseWith(body, Options{}) }

@@ -37,7 +37,7 @@ const notIndex = int64(maxIndexName) + 1
 
 // indexOfName returns the array index that a name spells in canonical form (0, or
 // no leading zero). It returns notIndex for any other name. JavaScript objects
-// enumerate array indexes first, in ascending order (signing rule 7).
+// enumerate array indexes first, in ascending order (docs/signing.md).
 func indexOfName(name []byte) int64 {
 	if len(name) == 0 || len(name) > len("4294967294") || (name[0] == '0' && len(name) > 1) {
 		return notIndex
@@ -53,7 +53,7 @@ func indexOfName(name []byte) int64 {
 }
 
 // CompareUTF16 compares two valid UTF-8 texts by their UTF-16 code units, as
-// JavaScript's sort does (signing rule 9). It returns -1, 0 or 1.
+// JavaScript's sort does (docs/signing.md). It returns -1, 0 or 1.
 //
 // UTF-8 bytes sort by code point. UTF-16 sorts alike, except for characters beyond
 // U+FFFF: they begin with a surrogate (D800 to DFFF) and therefore precede U+E000

@@ -10,7 +10,7 @@ import (
 )
 
 // Warning marks a value that another reading of the contract would sign differently
-// (signing rule 12). It does not stop the order.
+// (docs/signing.md). It does not stop the order.
 type Warning struct {
 	Code WarningCode `json:"code"`
 	// Path is the path of the value or the name, as in [Error].

@@ -20,7 +20,7 @@ import (
 // It ends when AckWait less a margin has passed by either clock, or when the
 // connection is lost. A lease that has ended never becomes valid again.
 //
-// One gap cannot be closed: a process that is frozen between Valid and the
+// One of the gaps that R7 admits: a process that is frozen between Valid and the
 // socket write sends its request when it wakes.
 type Lease struct {
 	claims *Claims

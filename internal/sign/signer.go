@@ -15,7 +15,7 @@ import (
 // The errors of this package. [Signer.Verify] also returns an [*order.Error] for a
 // bad body.
 var (
-	// ErrNoSecret: New was called with an empty secret (signing rule 10).
+	// ErrNoSecret: New was called with an empty secret (docs/signing.md).
 	ErrNoSecret = errors.New("the API secret is empty")
 	// ErrTimestamp: the timestamp to sign is not in 0 < t < 2^53 (rule 8).
 	ErrTimestamp = errors.New("timestamp is not a positive number of milliseconds below 2^53")
@@ -42,7 +42,7 @@ type state struct {
 const keepText = 64 << 10
 
 // New returns a signer with the secret's bytes as its key, neither decoded nor
-// trimmed (signing rule 10). It returns [ErrNoSecret] for an empty secret.
+// trimmed (docs/signing.md). It returns [ErrNoSecret] for an empty secret.
 func New(secret string) (*Signer, error) {
 	if secret == "" {
 		return nil, ErrNoSecret

@@ -32,7 +32,7 @@
 // request without an answer is unsure. Idle connections are closed after
 // ORDERPOST_IDLE_TIMEOUT, by default 4 s, and common servers close them after 5 s or more.
 //
-// One gap cannot be closed: between the last check of the fence and the write to the
+// One of the gaps that R7 admits: between the last check of the fence and the write to the
 // socket, the process may be stopped for longer than its lease, and may then post an
 // order that another worker has taken over.
 //

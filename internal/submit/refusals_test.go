@@ -97,7 +97,7 @@ func TestMixedTrafficIsNeverHeld(t *testing.T) {
 	})
 }
 
-func TestRefusalWaitsNoLongerThanJuryMax(t *testing.T) {
+func TestARefusalWaitsNoLongerThanRefusalWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c call) reply {
 			if c.orderNo == "slow" {

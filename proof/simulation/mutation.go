@@ -68,7 +68,7 @@ const (
 	// Look: a worker does not look at the record again before an attempt (a part of R7).
 	Look
 	// Stamps: an attempt behind a clock that was put back gets the present time, whatever
-	// timestamps its order had (signing rule 13).
+	// timestamps its order had (docs/signing.md).
 	Stamps
 	// Reconnect: a worker does not wait after a reconnect (a part of R7).
 	Reconnect

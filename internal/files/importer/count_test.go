@@ -118,11 +118,13 @@ func TestRowsThatConflict(t *testing.T) {
 
 	counted, err := status.CountBatch(t.Context(), q, "later")
 	require.NoError(t, err)
-	require.Equal(t, &status.Counted{Outcomes: map[order.Outcome]int{}, Conflicts: 1}, counted)
+	require.NotZero(t, counted.Last)
+	require.Equal(t, &status.Counted{Outcomes: map[order.Outcome]int{}, Conflicts: 1, Last: counted.Last}, counted)
 	require.Equal(t, map[string]int{outcomeConflict: 1}, counted.Words())
 	counted, err = status.CountBatch(t.Context(), q, done.Batch)
 	require.NoError(t, err)
-	require.Equal(t, &status.Counted{Outcomes: map[order.Outcome]int{order.OutcomeAccepted: 2}}, counted, "they are as they were")
+	require.NotZero(t, counted.Last)
+	require.Equal(t, &status.Counted{Outcomes: map[order.Outcome]int{order.OutcomeAccepted: 2}, Last: counted.Last}, counted, "they are as they were")
 
 	p, err := Watch(t.Context(), q, &imports.Import{Batch: "later", Rows: 1, Counts: map[string]int{string(Stored): 1}}, func(Progress) {})
 	require.NoError(t, err)

@@ -111,6 +111,8 @@ func TestSchemasListTheVocabulary(t *testing.T) {
 		{letter, []string{"outcome"}, words(filed...)},
 		{letter, []string{"verdict"}, verdicts},
 		{letter, []string{"trail", "items", "properties", "verdict"}, verdicts},
+		{schemaText(t, "verdict"), []string{"verdict"}, verdicts},
+		{schemaText(t, "pending"), []string{"verdict"}, verdicts},
 	} {
 		path := append(append([]string{"properties"}, c.path...), "enum")
 		require.Equal(t, c.want, at(t, c.doc, path...), "%v", path)
