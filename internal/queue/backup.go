@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,15 +110,12 @@ func (b *Backup) copy(ctx context.Context, s Stream) (whole bool, err error) {
 	return now.LastSeq == is.Last, err
 }
 
-// Made says when the copies were consistent, and how many messages there are.
-func (b *Backup) Made() (at time.Time, messages uint64) { return b.end.made() }
-
-func (e backupEnd) made() (time.Time, uint64) {
-	n := uint64(0)
-	for _, s := range e.Streams {
-		n += s.Messages
+// Made says when the copies were consistent, and how many messages were written.
+func (b *Backup) Made() (at time.Time, messages uint64) {
+	for _, s := range b.end.Streams {
+		messages += s.Messages
 	}
-	return e.Made, n
+	return b.end.Made, messages
 }
 
 // Close ends the archive. Without it, a backup counts as cut off.
@@ -182,8 +178,7 @@ func ReadBackup(open func() (io.ReadCloser, error), streams []string) (*BackupFi
 		}
 		seen[stream]++
 		last[stream] = h.Sequence
-		_, err := io.Copy(io.Discard, data)
-		return err
+		return nil
 	})
 	if err == nil && !ended {
 		err = errors.New("it was cut off")
@@ -213,21 +208,21 @@ func (f *BackupFile) each(visit func(h *archive.Header, data io.Reader) error) e
 	defer func() { _ = file.Close() }()
 	in := archive.NewReader(s2.NewReader(file))
 	for {
-		h, err := in.Next()
+		h, err := in.Next() // it passes over what visit left of the former entry
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err == nil {
 			err = visit(h, in)
 		}
 		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
 			return err
 		}
 	}
 }
 
-// Made says when the copies were consistent, and how many messages there are.
-func (f *BackupFile) Made() (at time.Time, messages uint64) { return f.end.made() }
+// Made says when the copies were consistent.
+func (f *BackupFile) Made() time.Time { return f.end.Made }
 
 // ErrNotEmpty is returned by Restore if the broker has one of the streams.
 var ErrNotEmpty = fmt.Errorf("a backup is restored where there is none of the streams: %w", ErrNothingMade)
@@ -240,9 +235,9 @@ const restoringBroker = "2.15.0"
 
 // Restore creates the streams of an installation from a backup, with the sequences, times and births that they
 // had, on a broker (nats-server 2.15 or later) that has none of them. With missing it creates those that the broker
-// lacks, and refuses one that ends before its copy does. No worker begins before all are there. So the mark that has them post nothing is written before the last
-// one is restored: neither a kill of this program nor a worker that waits comes between.
-// It returns the streams' names. Error: ErrNotEmpty.
+// lacks, and refuses one that ends before its copy does. No worker begins before all are there. So the mark that has
+// them post nothing is written before the last one is restored: neither a kill of this program nor a worker that waits
+// comes between. It returns the streams' names. Errors: ErrNotEmpty, ErrNothingMade.
 func (q *Queue) Restore(ctx context.Context, f *BackupFile, missing bool) (names []string, err error) {
 	if v := "v" + q.Conn.nc.ConnectedServerVersion(); semver.IsValid(v) && semver.Compare(v, "v"+restoringBroker) < 0 {
 		return nil, fmt.Errorf("nats-server %s cannot read a backup, which %s and later can: %w", v[1:], restoringBroker, ErrNothingMade)
@@ -286,10 +281,8 @@ func (q *Queue) Restore(ctx context.Context, f *BackupFile, missing bool) (names
 func (q *Queue) restoreStream(ctx context.Context, spec streamSpec, f *BackupFile) error {
 	is := f.end.Streams[spec.config.Name]
 	spec.config.Metadata = map[string]string{bornKey: is.Born.Format(time.RFC3339Nano)}
-	var begun struct {
-		Deliver string `json:"deliver_subject"`
-	}
-	if err := q.askRestore(ctx, "$JS.API.STREAM.RESTORE."+spec.config.Name, map[string]any{"config": spec.config}, &begun); err != nil {
+	deliver, err := q.beginRestore(ctx, spec.config)
+	if err != nil {
 		return err
 	}
 	in, out := io.Pipe()
@@ -298,12 +291,13 @@ func (q *Queue) restoreStream(ctx context.Context, spec streamSpec, f *BackupFil
 	for chunk := make([]byte, restoreChunk); ; {
 		n, err := io.ReadFull(in, chunk)
 		if n > 0 {
-			if err := q.sendRestore(ctx, begun.Deliver, chunk[:n], nil); err != nil {
+			if _, err := q.sendRestore(ctx, deliver, chunk[:n]); err != nil {
 				return err
 			}
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return q.sendRestore(ctx, begun.Deliver, nil, nil)
+			_, err = q.sendRestore(ctx, deliver, nil)
+			return err
 		}
 		if err != nil {
 			return err
@@ -316,37 +310,43 @@ func (q *Queue) restoreStream(ctx context.Context, spec streamSpec, f *BackupFil
 // restore up if it takes longer for a block (nats-server 2.15).
 const restoreChunk, restoreBlock = 32 << 10, 64 << 10
 
-func (q *Queue) askRestore(ctx context.Context, subject string, request, answer any) error {
-	data, err := json.Marshal(request)
+// beginRestore asks for the restore of a stream, and returns the subject that takes its snapshot.
+func (q *Queue) beginRestore(ctx context.Context, config jetstream.StreamConfig) (deliver string, err error) {
+	request, err := json.Marshal(map[string]any{"config": config})
 	if err != nil {
-		return err
+		return "", err
 	}
+	subject := "$JS.API.STREAM.RESTORE." + config.Name
 	brief, cancel := q.Conn.link.bound(ctx)
 	defer cancel()
-	if err = q.sendRestore(brief, subject, data, answer); err != nil && brief.Err() != nil && ctx.Err() == nil {
+	answer, err := q.sendRestore(brief, subject, request)
+	if err != nil && brief.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no answer to %s: the NATS user must be an administrator: %w", subject, err)
 	}
-	return err
+	var begun struct {
+		Deliver string `json:"deliver_subject"`
+	}
+	if err == nil {
+		err = json.Unmarshal(answer, &begun)
+	}
+	return begun.Deliver, err
 }
 
-// sendRestore sends a request, and reads its answer. The last one of a restore may take long.
-func (q *Queue) sendRestore(ctx context.Context, subject string, data []byte, answer any) error {
+// sendRestore sends a part of a restore, and returns the answer. The last one may take long.
+func (q *Queue) sendRestore(ctx context.Context, subject string, data []byte) (answer []byte, err error) {
 	ctx, cancel := q.Conn.link.within(ctx, time.Hour)
 	defer cancel()
 	msg, err := q.Conn.nc.RequestWithContext(ctx, subject, data)
 	if err != nil || len(msg.Data) == 0 {
-		return err
+		return nil, err
 	}
 	var refused struct {
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err = json.Unmarshal(msg.Data, &refused); err == nil && refused.Error != nil {
-		return fmt.Errorf("the broker refused: %w", refused.Error)
+		err = fmt.Errorf("the broker refused: %w", refused.Error)
 	}
-	if err == nil && answer != nil {
-		err = json.Unmarshal(msg.Data, answer)
-	}
-	return err
+	return msg.Data, err
 }
 
 // writeSnapshot writes a stream of the backup as the broker writes a snapshot of one.
@@ -363,9 +363,8 @@ func (f *BackupFile) writeSnapshot(to io.Writer, stream string, is backedUp) err
 	}
 	err = f.each(func(h *archive.Header, data io.Reader) error {
 		name, subject, _ := strings.Cut(h.Name, "/")
-		if name != stream || h.Sequence < cmp.Or(is.First, 1) {
-			_, err := io.Copy(io.Discard, data)
-			return err
+		if name != stream || h.Sequence < is.First {
+			return nil
 		}
 		h.Name = subject
 		if err := out.WriteHeader(h); err != nil {

@@ -36,7 +36,7 @@ type highWater struct {
 	loaded  bool
 	link    link          // for which highest was read
 	highest uint64        // the highest mark of all workers when it was read
-	waited  StreamSeq     // that of the marks
+	waited  StreamSeq     // the last one of the marks
 	own     HighWaterMark // the value of our key, as last read or written
 	ownSeq  uint64        // its sequence in the bucket's stream
 }
@@ -76,7 +76,7 @@ func (s *highWater) high(ctx context.Context, over link) (highest HighWaterMark,
 			m = HighWaterMark{Stream: stream}
 		}
 		s.highest = max(s.highest, m.Seq)
-		if m.Waited.Seq > 0 {
+		if m.Waited.Seq > 0 && !s.waited.Covers(m.Waited) {
 			s.waited = m.Waited
 		}
 		if highWaterKey(i) == s.key {

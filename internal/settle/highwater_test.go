@@ -287,3 +287,20 @@ func TestR3GivingUpLeavesAnotherDeliverysNote(t *testing.T) {
 	require.NoError(t, a.Worker.GiveUp(t.Context(), idle))
 	require.Equal(t, order.NoteAttempt, lookup(t, a, "A-1").Note)
 }
+
+// R2: of the marks that restores left, the one that reaches furthest counts for what waited.
+func TestR2WhatWaitedIsCoveredByTheLastMarkOfARestore(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	birth, _, err := q.Store().Stream(t.Context())
+	require.NoError(t, err)
+	for key, upTo := range map[string]uint64{"seen.3": 9, "seen.7": 5} {
+		_, err := q.Store().PutHighWaterMark(t.Context(), key, settle.HighWaterMark{Stream: birth, Waited: settle.StreamSeq{Seq: upTo, Birth: 1}}, 0)
+		require.NoError(t, err)
+	}
+	for no, at := range map[string]settle.StreamSeq{"A-8": {Seq: 8, Birth: 1}, "A-10": {Seq: 10, Birth: 1}, "A-2": {Seq: 2, Birth: 2}} {
+		publishWaited(t, q, no, at.String())
+	}
+	for _, d := range pull(t, q, 3) {
+		require.Equal(t, d.OrderNo() == "A-8", d.CountLost, d.OrderNo())
+	}
+}

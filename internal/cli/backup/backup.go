@@ -3,12 +3,12 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -88,45 +88,28 @@ func (c *backupCommand) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	defer done()
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*") // 0600
-	if err != nil {
+	var is made
+	err = durable.Write(path, os.Link, func(file io.Writer) error { // never over another file
+		if len(recipients) == 0 {
+			return c.write(cmd, q, file, &is)
+		}
+		sealed, err := age.Encrypt(file, recipients...)
+		if err == nil {
+			err = c.write(cmd, q, sealed, &is)
+		}
+		if err == nil {
+			err = sealed.Close()
+		}
 		return err
-	}
-	defer func() { _ = file.Close() }()
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	var out io.WriteCloser = file
-	if len(recipients) > 0 {
-		if out, err = age.Encrypt(file, recipients...); err != nil {
-			return err
-		}
-	}
-	b := queue.NewBackup(q, out)
-	held, err := c.copy(cmd, q, b)
-	if err == nil {
-		err = b.Close()
-	}
-	if err == nil && len(recipients) > 0 {
-		err = out.Close()
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err == nil {
-		err = os.Link(file.Name(), path) // never over another file
-	}
-	if err = errors.Join(err, os.Remove(file.Name()), durable.SyncFolder(filepath.Dir(path))); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	is := made{File: path, Bytes: info.Size(), Held: held.Seconds()}
-	is.AsOf, is.Messages = b.Made()
+	is.File, is.Bytes = path, info.Size()
 	if c.json {
 		return cli.PrintJSON(cmd.OutOrStdout(), is)
 	}
@@ -135,10 +118,22 @@ func (c *backupCommand) run(cmd *cobra.Command, path string) (err error) {
 		how = fmt.Sprintf("encrypted for %d", n)
 	}
 	text := fmt.Sprintf("%s has %d messages, as of %s: %d bytes, %s.", path, is.Messages, is.AsOf.Format(time.RFC3339), is.Bytes, how)
-	if held > 0 {
+	if held := time.Duration(is.Held * float64(time.Second)); held > 0 {
 		text += fmt.Sprintf(" The fleet was held for %s.", held.Round(10*time.Millisecond))
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
+}
+
+// write writes the backup, and what is known of it into is.
+func (c *backupCommand) write(cmd *cobra.Command, q *queue.Queue, out io.Writer, is *made) error {
+	b := queue.NewBackup(q, out)
+	held, err := c.copy(cmd, q, b)
+	if err == nil {
+		err = b.Close()
+	}
+	is.Held = held.Seconds()
+	is.AsOf, is.Messages = b.Made()
 	return err
 }
 
@@ -150,41 +145,51 @@ func (c *backupCommand) copy(cmd *cobra.Command, q *queue.Queue, b *queue.Backup
 			return 0, err
 		}
 	}
-	by := c.person.Actor().Name
-	about := journal.About{Kind: journal.Hold, Note: "a backup ends", Details: map[string]string{"lasts": "until it is consistent"}}
-	return held, c.person.On(cmd).Act(cmd.Context(), q, about, func(context.Context) bool { return true }, func(ctx context.Context) (_ map[string]int, err error) {
-		began, control := time.Now(), fleet.New(q)
-		ctx, cancel := context.WithTimeoutCause(ctx, heldAtMost, fmt.Errorf("orders were recorded for %s although the fleet was held", heldAtMost))
-		defer cancel()
-		for hold, consistent := (fleet.Hold{}), false; err == nil && !consistent; {
-			if time.Since(hold.Since) > holdTerm/2 {
-				hold = fleet.Hold{Reason: about.Note, By: by, Since: time.Now().UTC(), For: holdTerm}
-				if err = control.Prolong(ctx, hold); errors.As(err, new(*fleet.LongerHold)) {
-					err = nil // somebody holds it already
-				}
-			}
-			if err == nil {
-				consistent, err = b.CatchUp(ctx)
-			}
-			if err == nil && !consistent {
-				err = settle.Sleep(ctx, between)
-			}
-		}
-		if cause := context.Cause(ctx); err != nil && cause != nil {
-			err = cause
-		}
-		err = errors.Join(err, resume(context.WithoutCancel(ctx), control, by, about.Note))
+	about := journal.About{Kind: journal.Hold, Note: holdReason, Details: map[string]string{"lasts": "until it is consistent"}}
+	safer := func(context.Context) bool { return true }
+	err = c.person.On(cmd).Act(cmd.Context(), q, about, safer, func(ctx context.Context) (map[string]int, error) {
+		began, control, by := time.Now(), fleet.New(q), c.person.Actor().Name
+		err := finish(ctx, control, by, b)
+		err = errors.Join(err, resume(context.WithoutCancel(ctx), control, by))
 		held = time.Since(began)
 		return nil, err
 	})
+	return held, err
+}
+
+// holdReason is what the fleet is told.
+const holdReason = "a backup ends"
+
+// finish holds the fleet, again and again, until the copies are consistent.
+func finish(ctx context.Context, control *fleet.Control, by string, b *queue.Backup) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, heldAtMost, fmt.Errorf("orders were recorded for %s although the fleet was held", heldAtMost))
+	defer cancel()
+	for hold := (fleet.Hold{}); ; {
+		if time.Since(hold.Since) > holdTerm/2 {
+			hold = fleet.Hold{Reason: holdReason, By: by, Since: time.Now().UTC(), For: holdTerm}
+			if err := control.Prolong(ctx, hold); err != nil && !errors.As(err, new(*fleet.LongerHold)) { // or somebody holds it already
+				return cmp.Or(context.Cause(ctx), err)
+			}
+		}
+		consistent, err := b.CatchUp(ctx)
+		if err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		if consistent {
+			return nil
+		}
+		if settle.Sleep(ctx, between) != nil {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // resume ends the hold of a backup, and no other.
-func resume(ctx context.Context, control *fleet.Control, by, reason string) error {
+func resume(ctx context.Context, control *fleet.Control, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, holdTerm)
 	defer cancel()
 	seen, err := control.Read(ctx)
-	if err == nil && seen.Hold != nil && seen.Hold.By == by && seen.Hold.Reason == reason {
+	if err == nil && seen.Hold != nil && seen.Hold.By == by && seen.Hold.Reason == holdReason {
 		err = control.EndHoldAsSeen(ctx, seen)
 	}
 	if errors.Is(err, fleet.ErrSteered) {

@@ -77,8 +77,7 @@ func (c *restoreCommand) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	is := restored{File: path, Into: queue.RedactURL(cfg.Queue.URL)}
-	is.AsOf, _ = f.Made()
+	is := restored{File: path, AsOf: f.Made(), Into: queue.RedactURL(cfg.Queue.URL)}
 	if cfg.Queue.URL == "" {
 		is.Into = "the data folder " + cfg.DataDir
 	}

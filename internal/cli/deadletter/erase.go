@@ -18,11 +18,11 @@ const eraseLong = `erase removes from orders that have an outcome what the API a
 their bodies. It keeps what prevents a second creation: the order number, the outcome, and a hash of the body. An order
 that ended as unknown stays in doubt, and can be replayed no more.
 
-It does not reach: the file that you imported, and an uploaded one until you remove it in the console; the journal, which
-has order numbers and notes; webhooks and logs that were sent; backups; and the blocks of the broker's store until it writes
+It does not reach: a submission in the waiting room, which enqueue cancel withdraws; the file that you imported, and an
+uploaded one until you remove it in the console; the journal, which has order numbers and notes; webhooks and logs that were sent; backups; and the blocks of the broker's store until it writes
 them again, or a backup is restored into a new folder.
 
-Exit code 3: some orders are in the queue or the waiting room, or unknown to it, and were left alone.`
+Exit code 3: some orders are in the queue, or no result tells of them, and they were left alone.`
 
 // erased is what erase prints with --json.
 type erased struct {

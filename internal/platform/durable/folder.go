@@ -1,9 +1,10 @@
-// Package durable makes folders last through a power cut, and copies files. fsync of a file keeps the
+// Package durable makes files and folders last through a power cut, and copies files. fsync of a file keeps the
 // file's data; POSIX promises its name only after an fsync of the folder that holds it.
 package durable
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,6 +35,26 @@ func MakeFolder(dir string, sync func(dir string) error) error {
 		}
 	}
 	return nil
+}
+
+// Write writes a file (0600) completely or not at all: a reader never sees half of it, nor does one after a power
+// cut. place gives it its name: os.Rename in the place of another file, os.Link where there must be none.
+func Write(path string, place func(from, to string) error, write func(io.Writer) error) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // CreateTemp sets mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // does nothing after a rename
+	if err = write(tmp); err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = place(tmp.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
 }
 
 // SyncFolder makes the names in a folder last. Windows has no such call.

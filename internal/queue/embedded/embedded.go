@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -277,22 +278,12 @@ func maxStore() int64 {
 	return 1 << 60
 }
 
-// replaceFile writes a file (0600) in one step. A reader never sees half of it,
-// nor does one after a power cut.
+// replaceFile writes a file in one step (durable.Write).
 func replaceFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // CreateTemp sets mode 0600
-	if err != nil {
+	return durable.Write(path, os.Rename, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // does nothing after a successful rename
-	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return durable.SyncFolder(filepath.Dir(path))
+	})
 }
 
 // writeEndpoint writes the endpoint file.
