@@ -18,7 +18,7 @@ const eraseLong = `erase removes from orders that have an outcome what the API a
 their bodies. It keeps what prevents a second creation: the order number, the outcome, and a hash of the body. An order
 that ended as unknown stays in doubt, and can be replayed no more.
 
-It does not reach: a submission in the waiting room, which enqueue cancel withdraws; the file that you imported, and an
+It does not reach: a submission in the waiting room (orderpost enqueue cancel); the file that you imported, and an
 uploaded one until you remove it in the console; the journal, which has order numbers and notes; webhooks and logs that were sent; backups; and the blocks of the broker's store until it writes
 them again, or a backup is restored into a new folder.
 
