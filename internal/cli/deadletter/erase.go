@@ -19,8 +19,9 @@ their bodies. It keeps what prevents a second creation: the order number, the ou
 that ended as unknown stays in doubt, and can be replayed no more.
 
 It does not reach: a submission in the waiting room (orderpost enqueue cancel); the file that you imported, and an
-uploaded one until you remove it in the console; the journal, which has order numbers and notes; webhooks and logs that were sent; backups; and the blocks of the broker's store until it writes
-them again, or a backup is restored into a new folder.
+uploaded one until you remove it in the console; the journal, which has order numbers and notes; webhooks and logs
+that were sent; backups; and the blocks of the broker's store until it writes them again, or a backup is restored
+into a new folder.
 
 Exit code 3: some orders are in the queue, or no result tells of them, and they were left alone.`
 
