@@ -110,7 +110,7 @@ func mergeSame(cur *Record, out Record) *Record {
 	case (cur.Outcome() == OutcomeCancelled || cur.Proven && cur.ClaimsNotCreated()) && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !cur.follows(&out, out.Birth): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
-		doubtful.TakeBack()
+		doubtful.TakeBack(out.BodyHash)
 		doubtful.corrects(cur)
 		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
 		doubtful.Letter = cmp.Or(out.Letter, cur.Letter)

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -329,14 +330,16 @@ func (r *Record) Resolved() bool {
 
 // TakeBack changes an outcome that says "not created" to unknown: a worker may have posted the order. The
 // feeder that withdrew the intent was frozen, and another one had moved it (R13), or the worker had lost its claim
-// when it was proven that nothing exists (R1).
-func (r *Record) TakeBack() {
+// when it was proven that nothing exists (R1). The doubt is about the posted body: a producer may have
+// used the id of an intent that waits for another body.
+func (r *Record) TakeBack(posted string) {
 	was := r.Outcome()
 	r.SetOutcome(OutcomeUnknown)
 	if r.Reason, r.Proven = "withdrawn while a worker may have posted it", false; was != OutcomeCancelled {
 		r.Reason = "posted by a worker that had lost its claim, after it was proven that it did not exist"
 	}
 	r.Doubt(r.Reason)
+	r.BodyHash = cmp.Or(posted, r.BodyHash)
 	if r.Unqueued {
 		r.By = "" // whoever is given the intent files its letter
 	}

@@ -171,8 +171,8 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
 	counted, rec := last.Position, wk.recordFor(d)
-	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() {
-		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
+	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() && d.Invalid == nil {
+		rec.TakeBack(d.Order.BodyHash()) // the feeder that withdrew it did not know that it was in the queue
 		rec.By = ""
 	}
 	if c := last.Listed(d.Intent.ID); c != nil {

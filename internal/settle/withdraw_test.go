@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -101,6 +102,31 @@ func TestR15ALateOutcomeOfAFeederIsTakenBack(t *testing.T) {
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, []any{"unknown", true, "", 1}, []any{rec.Word, rec.Unsure, rec.By, rec.Settled})
 	require.Equal(t, "march:1", letterOf(t, q, "A-1").IntentID)
+	requireBalanced(t, q)
+}
+
+// The same, and a producer used the id for another body, which is in the queue. The doubt is about that
+// one. Nobody can have posted one that is invalid, whatever waited.
+func TestR15WhatIsTakenBackIsTheBodyThatWasDelivered(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	other := func(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"2"}`, no) }
+	invalid := func(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q}`, no) }
+	for no, c := range map[string]struct{ waited, queued func(string) []byte }{"another": {body, other}, "valid": {invalid, other}, "invalid": {body, invalid}} {
+		in := covered(no, no)
+		in.Body = c.waited(no)
+		withdrawn(t, q, in)
+		in.Body = c.queued(no)
+		publish(t, q, in)
+		require.NoError(t, q.Worker.Complete(t.Context(), again(t, pull(t, q, 1)[0], q)))
+		requireDrained(t, q)
+		rec := lookup(t, q, no)
+		if no == "invalid" {
+			require.Equal(t, []any{"cancelled", "anna", hashOf(t, body(no))}, []any{rec.Word, rec.By, rec.BodyHash})
+			continue
+		}
+		require.Equal(t, []any{"unknown", "", hashOf(t, other(no))}, []any{rec.Word, rec.By, rec.BodyHash})
+		require.Equal(t, rec.BodyHash, letterOf(t, q, no).BodyHash)
+	}
 	requireBalanced(t, q)
 }
 

@@ -115,9 +115,11 @@ const (
 	Asked
 	// Number: whoever raises the number of another's note leaves the run of the broker that counted it (a part of R7).
 	Number
+	// Taken: an outcome that is taken back is about the body that was withdrawn (a part of R15).
+	Taken
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked", "number"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked", "number", "taken"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a record names a letter that is not stored",
@@ -152,7 +154,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"an absence is believed while a request may still be on its way",
 	"an absence that was said before an attempt counts after it",
 	"an intent that only asks the API is posted",
-	"whoever raises the number of another's note leaves the run of the broker that counted it"}
+	"whoever raises the number of another's note leaves the run of the broker that counted it",
+	"an outcome that is taken back is about the body that was withdrawn"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -160,7 +163,7 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits six,
+// Mutations lists the mutations that the simulation must notice. It omits some,
 // because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
@@ -171,7 +174,9 @@ func Mutations() []Mutation {
 }
 
 // RareMutations lists the mutations that Mutations omits.
-func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes, Body, Number} }
+func RareMutations() []Mutation {
+	return []Mutation{Reconnect, Begun, Opened, Notes, Body, Number, Taken}
+}
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -185,7 +190,7 @@ func ParseMutation(name string) (Mutation, error) {
 
 // inAll reports whether schedules have all that the model knows. A mutation's have what it knew when the
 // mutation was found to be noticed.
-func (m Mutation) inAll() bool { return m == None || m == Number }
+func (m Mutation) inAll() bool { return m == None || m == Number || m == Taken }
 
 // narrow leaves out of a mutation's schedules the faults that the model learned after it was known to be noticed.
 func (w *world) narrow() {
@@ -336,6 +341,10 @@ func (s store) mutateRecord(rec *order.Record, expect uint64) (written bool) {
 	case Number:
 		if cur := s.w.broker.results[rec.OrderNo]; cur != nil && cur.rec.Open() && rec.Open() && rec.Worker != s.h.name && rec.Delivered > cur.rec.Delivered {
 			rec.DeliveryID = cur.rec.DeliveryID
+		}
+	case Taken:
+		if cur := s.w.broker.results[rec.OrderNo]; cur != nil && cur.rec.Unqueued && cur.rec.Outcome() == order.OutcomeCancelled && rec.Outcome() == order.OutcomeUnknown {
+			rec.BodyHash = cur.rec.BodyHash
 		}
 	case Notes:
 		return !note || !s.Replicated() || expect > 0 || d.Redelivered()
