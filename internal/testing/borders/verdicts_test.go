@@ -15,15 +15,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated part of docs/architecture.md")
 
-// verdictNames are the constants of order.Verdict.
-var verdictNames = []string{"Accepted", "Duplicate", "Rejected", "Retry", "Unsure", "Denied"}
+// isVerdict reports whether a constant of the package order is a verdict.
+func isVerdict(name string) bool {
+	return slices.ContainsFunc(order.Verdicts(), func(v order.Verdict) bool { return strings.EqualFold(v.String(), name) && name != v.String() })
+}
 
-// verdictPlaces lists the functions of a file that tell verdicts apart: they name more than one.
-// The worker's own code counts, and nothing that judges it from outside.
+// verdictPlaces lists the functions of a file that tell verdicts apart: they name more than one, or say something
+// of every verdict. The worker's own code counts, and nothing that judges it from outside.
 func verdictPlaces(t *testing.T, path string) (functions []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -35,11 +39,21 @@ func verdictPlaces(t *testing.T, path string) (functions []string) {
 		}
 		named := map[string]bool{}
 		nameVerdicts(where.Body, file.Name.Name == "order", named)
-		if len(named) > 1 {
+		if len(named) > 1 || ofVerdict(where) {
 			functions = append(functions, where.Name.Name)
 		}
 	}
 	return functions
+}
+
+// ofVerdict reports whether a function is a predicate of order.Verdict: func (v Verdict) …() bool.
+func ofVerdict(f *ast.FuncDecl) bool {
+	if f.Recv == nil || f.Type.Results == nil {
+		return false
+	}
+	of, isName := f.Recv.List[0].Type.(*ast.Ident)
+	result, isWord := f.Type.Results.List[0].Type.(*ast.Ident)
+	return isName && isWord && of.Name == "Verdict" && result.Name == "bool"
 }
 
 // nameVerdicts adds the verdicts that a body names.
@@ -47,7 +61,7 @@ func nameVerdicts(body ast.Node, inOrder bool, named map[string]bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr: // a field such as History.Unsure is no verdict
-			if pkg, isName := n.X.(*ast.Ident); isName && pkg.Name == "order" && slices.Contains(verdictNames, n.Sel.Name) {
+			if pkg, isName := n.X.(*ast.Ident); isName && pkg.Name == "order" && isVerdict(n.Sel.Name) {
 				named[n.Sel.Name] = true
 			}
 			nameVerdicts(n.X, inOrder, named)
@@ -56,7 +70,7 @@ func nameVerdicts(body ast.Node, inOrder bool, named map[string]bool) {
 			nameVerdicts(n.Value, inOrder, named)
 			return false
 		case *ast.Ident:
-			if inOrder && slices.Contains(verdictNames, n.Name) {
+			if inOrder && isVerdict(n.Name) {
 				named[n.Name] = true
 			}
 		}
