@@ -72,7 +72,10 @@ func New(reg prometheus.Registerer, o Options) *Metrics {
 		rateWait: histogram(f, "rate_limit_wait_seconds", "Time that an order in hand waited for the rate limit before a request; requests that did not wait for it are not counted. Part of gate_wait_seconds.", waitingBuckets),
 	}
 	m.setUpLabels(f, o)
-	reg.MustRegister(newCollector(o))
+	if o.State == nil {
+		o.State = func() Snapshot { return Snapshot{} }
+	}
+	reg.MustRegister(collector(func(to scrape) { o.State().export(to, o.Blocks, o.Stages) }))
 	buildInfo(f, o.Version)
 	return m
 }

@@ -23,49 +23,22 @@ type Notify struct {
 	Aside, Parked int
 }
 
-// notifyCollector exports a Notify at every scrape.
-type notifyCollector struct {
-	state                                            func() Notify
-	sends, attempts, backlog, oldest, aside, waiting *prometheus.Desc
-}
-
 // RegisterNotify registers the metrics of webhooks with reg. state returns the current
 // numbers. It is called at every scrape and must be quick and safe for concurrent use.
 func RegisterNotify(reg prometheus.Registerer, state func() Notify) {
-	reg.MustRegister(&notifyCollector{state: state,
-		sends:    desc("notify_sends", "1 in the one process of the fleet that sends outcomes to the receiver, 0 in those that wait to take over."),
-		attempts: desc("notify_attempts_total", "Attempts to send an event to the receiver, by the class of its answer; none: there was no answer.", "status"),
-		backlog:  desc("notify_backlog", "Places of the results behind the position: at least the number of outcomes that the receiver does not have; only in the process that sends."),
-		oldest:   desc("notify_oldest_timestamp_seconds", "When the oldest outcome was stored that the receiver does not have, and that is not aside; none if there is none, and only in the process that sends."),
-		aside:    desc("notify_aside", "Events that the receiver refuses while it takes others, and that are tried again beside them; only in the process that sends."),
-		waiting:  desc("notify_parked", "Events that the receiver refused for good, and that wait for a person; only in the process that sends."),
-	})
+	reg.MustRegister(collector(func(to scrape) { state().export(to) }))
 }
 
-// Describe implements prometheus.Collector.
-func (c *notifyCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.sends, c.attempts, c.backlog, c.oldest, c.aside, c.waiting} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *notifyCollector) Collect(out chan<- prometheus.Metric) {
-	n := c.state()
-	gauge := func(d *prometheus.Desc, v float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-	}
-	gauge(c.sends, number(n.Sends))
+func (n Notify) export(to scrape) {
+	to.gauge("notify_sends", "1 in the one process of the fleet that sends outcomes to the receiver, 0 in those that wait to take over.", number(n.Sends))
 	for class, count := range n.Attempts {
-		out <- prometheus.MustNewConstMetric(c.attempts, prometheus.CounterValue, float64(count), class)
+		to.counter("notify_attempts_total", "Attempts to send an event to the receiver, by the class of its answer; none: there was no answer.", count, "status", class)
 	}
 	if !n.Sends {
 		return
 	}
-	gauge(c.backlog, float64(n.Backlog))
-	gauge(c.aside, float64(n.Aside))
-	gauge(c.waiting, float64(n.Parked))
-	if !n.Oldest.IsZero() {
-		gauge(c.oldest, float64(n.Oldest.UnixMilli())/1000)
-	}
+	to.gauge("notify_backlog", "Places of the results behind the position: at least the number of outcomes that the receiver does not have; only in the process that sends.", float64(n.Backlog))
+	to.time("notify_oldest_timestamp_seconds", "When the oldest outcome was stored that the receiver does not have, and that is not aside; none if there is none, and only in the process that sends.", n.Oldest)
+	to.gauge("notify_aside", "Events that the receiver refuses while it takes others, and that are tried again beside them; only in the process that sends.", float64(n.Aside))
+	to.gauge("notify_parked", "Events that the receiver refused for good, and that wait for a person; only in the process that sends.", float64(n.Parked))
 }
