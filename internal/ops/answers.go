@@ -24,10 +24,9 @@ type answers struct {
 }
 
 func newAnswers(f promauto.Factory) *answers {
-	return &answers{known: make(map[[2]string]prometheus.Counter), vec: f.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Name: "failed_orders_total",
-		Help: "Orders that this worker settled with a dead letter, by the status of the last answer and by what that answer says: its code and its message, folded and cut. Status 0 means no answer. The first 50 pairs have series of their own; the rest of a status are \"(other)\".",
-	}, []string{"status", "answer"})}
+	return &answers{known: make(map[[2]string]prometheus.Counter), vec: counter(f, "failed_orders_total",
+		"Orders that this worker settled with a dead letter, by the status of the last answer and by what that answer says: its code and its message, folded and cut. Status 0 means no answer. The first 50 pairs have series of their own; the rest of a status are \"(other)\".",
+		"status", "answer")}
 }
 
 func (a *answers) count(status int, said string) {

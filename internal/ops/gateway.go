@@ -31,10 +31,9 @@ type Gateway struct {
 func NewGateway(reg prometheus.Registerer, o GatewayOptions) *Gateway {
 	f := promauto.With(reg)
 	g := &Gateway{
-		requests: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "gateway_requests_total",
-			Help: "Requests that the HTTP door answered, by route and status. Status 0 means that the client was gone before."}, []string{"route", "status"}),
-		orders: counter(f, "gateway_orders_total", "Orders that clients posted to the HTTP door, by what became of each: stored, same, or the name of a problem.", "result"),
-		took:   histograms(f, "gateway_request_duration_seconds", "Time from a request's header to the end of its answer, waits included, by route.", waitingBuckets, "route"),
+		requests: counter(f, "gateway_requests_total", "Requests that the HTTP door answered, by route and status. Status 0 means that the client was gone before.", "route", "status"),
+		orders:   counter(f, "gateway_orders_total", "Orders that clients posted to the HTTP door, by what became of each: stored, same, or the name of a problem.", "result"),
+		took:     histograms(f, "gateway_request_duration_seconds", "Time from a request's header to the end of its answer, waits included, by route.", waitingBuckets, "route"),
 		open: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "gateway_open_requests",
 			Help: "Requests under way at the HTTP door, long polls and feeds included, by route."}, []string{"route"}),
 	}

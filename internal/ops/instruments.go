@@ -57,8 +57,8 @@ func observe(h prometheus.Histogram, d time.Duration, traceID string) {
 	h.Observe(d.Seconds())
 }
 
-func counter(f promauto.Factory, name, help, label string) *prometheus.CounterVec {
-	return f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{label})
+func counter(f promauto.Factory, name, help string, labels ...string) *prometheus.CounterVec {
+	return f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 }
 
 // byNumber returns the counters of a closed set, indexed by its values. A value outside

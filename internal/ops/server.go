@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log"
 	"net"
 	"net/http"
@@ -64,7 +63,7 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 		Handler:           s.handler(o),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(warnings{o.Log}, "", 0),
+		ErrorLog: warnings(o.Log, "metrics and health server"),
 	}
 	go func() {
 		defer close(s.done)
@@ -97,7 +96,7 @@ func (s *Server) Stop() {
 func (s *Server) handler(o ServerOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{
-		ErrorLog: scrapeErrors{o.Log}, ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog: warnings(o.Log, "metrics cannot be served in full"), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout,
 		EnableOpenMetrics: true, // the one text format with exemplars
 	}))
@@ -114,17 +113,17 @@ func (s *Server) handler(o ServerOptions) http.Handler {
 	return mux
 }
 
-// warnings logs the errors of net/http.
-type warnings struct{ log zerolog.Logger }
-
-func (w warnings) Write(line []byte) (int, error) {
-	w.log.Warn().Str("detail", strings.TrimSpace(string(line))).Msg("metrics and health server")
-	return len(line), nil
+// warnings passes the errors of a library to the log, as details of a message.
+func warnings(to zerolog.Logger, message string) *log.Logger {
+	return log.New(&writer{to, message}, "", 0)
 }
 
-// scrapeErrors logs the errors of promhttp.
-type scrapeErrors struct{ log zerolog.Logger }
+type writer struct {
+	log     zerolog.Logger
+	message string
+}
 
-func (e scrapeErrors) Println(v ...any) {
-	e.log.Warn().Str("detail", strings.TrimSpace(fmt.Sprintln(v...))).Msg("metrics cannot be served in full")
+func (w *writer) Write(line []byte) (int, error) {
+	w.log.Warn().Str("detail", strings.TrimSpace(string(line))).Msg(w.message)
+	return len(line), nil
 }
