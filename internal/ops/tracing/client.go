@@ -40,17 +40,20 @@ type client struct {
 	http    *http.Client
 }
 
-// newClient reads the variables OTEL_EXPORTER_OTLP_* and OTEL_EXPORTER_OTLP_TRACES_*, of which
-// the latter go first. Its error names the variable, and no value that may be a secret.
-func newClient(environ map[string]string, version string) (*client, error) {
-	set := func(name string) (value, variable string) {
-		variable = "OTEL_EXPORTER_OTLP_TRACES_" + name
-		if value = strings.TrimSpace(environ[variable]); value == "" {
-			variable = "OTEL_EXPORTER_OTLP_" + name
-			value = strings.TrimSpace(environ[variable])
-		}
-		return value, variable
+// exporterOption reads OTEL_EXPORTER_OTLP_TRACES_<name>, or else OTEL_EXPORTER_OTLP_<name>. variable is
+// the one that is set.
+func exporterOption(environ map[string]string, name string) (value, variable string) {
+	variable = "OTEL_EXPORTER_OTLP_TRACES_" + name
+	if value = strings.TrimSpace(environ[variable]); value == "" {
+		variable = "OTEL_EXPORTER_OTLP_" + name
+		value = strings.TrimSpace(environ[variable])
 	}
+	return value, variable
+}
+
+// newClient reads the options of the exporter. Its error names the variable, and no value that may be a secret.
+func newClient(environ map[string]string, version string) (*client, error) {
+	set := func(name string) (value, variable string) { return exporterOption(environ, name) }
 	c := &client{timeout: defaultTimeout, header: http.Header{"Content-Type": {mediaType}, "User-Agent": {scope + "/" + version}}}
 	endpoint, variable := set("ENDPOINT")
 	to, err := url.Parse(cmp.Or(endpoint, defaultEndpoint))

@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,21 +42,16 @@ func wanted(environ map[string]string) (bool, error) {
 	// The values of OpenTelemetry's enumerations and booleans may have any case; a boolean is false
 	// unless it is "true".
 	value := func(name string) string { return strings.ToLower(strings.TrimSpace(environ[name])) }
-	endpoint := cmp.Or(value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), value("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	endpoint, _ := exporterOption(environ, "ENDPOINT")
+	protocol, variable := exporterOption(environ, "PROTOCOL")
 	exporters := strings.FieldsFunc(value("OTEL_TRACES_EXPORTER"), func(r rune) bool { return r == ',' || r == ' ' })
 	switch {
 	case value("OTEL_SDK_DISABLED") == "true", slices.Contains(exporters, "none"), len(exporters) == 0 && endpoint == "":
 		return false, nil
 	case len(exporters) > 0 && !slices.Contains(exporters, "otlp"):
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is not one of otlp, none", environ["OTEL_TRACES_EXPORTER"])
-	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		if p := value(name); p != "" {
-			if p != "http/protobuf" {
-				return false, fmt.Errorf("%s: %q is not supported, only http/protobuf (usually on port 4318)", name, environ[name])
-			}
-			break
-		}
+	case protocol != "" && !strings.EqualFold(protocol, "http/protobuf"):
+		return false, fmt.Errorf("%s: %q is not supported, only http/protobuf (usually on port 4318)", variable, environ[variable])
 	}
 	return true, nil
 }
