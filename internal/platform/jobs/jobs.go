@@ -285,19 +285,18 @@ func (b *Job) end(ctx context.Context, result any, err error) {
 	close(b.done)
 }
 
-// State returns whether the job runs, and how it ended.
-func (b *Job) State() State {
+// locked reads a field of the job.
+func locked[T any](b *Job, field *T) T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state
+	return *field
 }
 
+// State returns whether the job runs, and how it ended.
+func (b *Job) State() State { return locked(b, &b.state) }
+
 // Progress returns how far the job is.
-func (b *Job) Progress() Progress {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.progress
-}
+func (b *Job) Progress() Progress { return locked(b, &b.progress) }
 
 // Result returns what run returned; nil while the job runs.
 func (b *Job) Result() (any, error) {
@@ -307,22 +306,10 @@ func (b *Job) Result() (any, error) {
 }
 
 // Ended returns when the job ended; zero while it runs.
-func (b *Job) Ended() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.ended
-}
+func (b *Job) Ended() time.Time { return locked(b, &b.ended) }
 
 // Stopper returns who asked the job to stop; "" = nobody.
-func (b *Job) Stopper() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.stopper
-}
+func (b *Job) Stopper() string { return locked(b, &b.stopper) }
 
 // Unwritten says what the journal lacks of the job; "" = nothing.
-func (b *Job) Unwritten() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lacks
-}
+func (b *Job) Unwritten() string { return locked(b, &b.lacks) }
