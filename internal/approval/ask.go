@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -91,7 +92,7 @@ func Begin(ctx context.Context, q *queue.Queue, j *journal.Journal, in journal.I
 		return true, nil
 	})
 	if err != nil {
-		_ = act.End(ctx, journal.Result{End: journal.Failed, Error: err.Error()}) // without it, an intention without a result, as after a crash
+		_ = act.End(ctx, result(nil, err)) // without it, an intention without a result, as after a crash
 		return nil, err
 	}
 	return nil, asked
@@ -135,9 +136,7 @@ func needsApproval(rule imports.ApprovalRule, about journal.About) bool {
 // byte for byte.
 func bind(ctx context.Context, q *queue.Queue, about journal.About) (journal.About, error) {
 	details := make(map[string]string)
-	for name, value := range about.Details {
-		details[name] = value
-	}
+	maps.Copy(details, about.Details)
 	if about.Kind == journal.Limit {
 		now, err := fleet.New(q).Read(ctx)
 		if err != nil {

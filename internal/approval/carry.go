@@ -158,8 +158,7 @@ type Carrier struct {
 	// Leads reports whether this worker is the one of its fleet that does it. Two may for a moment.
 	Leads func() bool
 
-	mu      sync.Mutex
-	running map[string]bool // by id: a replay at a low rate keeps no other act from being done
+	running sync.Map // ids: a replay at a low rate keeps no other act from being done
 	// between is called between the effect and the result; a test stops there.
 	between func()
 }
@@ -168,7 +167,6 @@ type Carrier struct {
 func (c *Carrier) Run(ctx context.Context) {
 	var acts sync.WaitGroup
 	defer acts.Wait()
-	c.running = make(map[string]bool)
 	for told := ""; ; {
 		if settle.Sleep(ctx, carryEvery) != nil {
 			return
@@ -187,9 +185,9 @@ func (c *Carrier) Run(ctx context.Context) {
 		told = ""
 		rule := f.Approvals.ReadRule()
 		for id, a := range f.Approvals.Acts {
-			if c.begin(id) {
+			if _, runs := c.running.LoadOrStore(id, true); !runs {
 				acts.Go(func() {
-					defer c.ended(id)
+					defer c.running.Delete(id)
 					if err := c.carry(ctx, id, a, rule); err != nil && ctx.Err() == nil {
 						c.Log.Warn().Err(err).Str("act", id).Str("what", a.Why).Msg("an act that was decided cannot be ended yet; will retry")
 					}
@@ -197,22 +195,6 @@ func (c *Carrier) Run(ctx context.Context) {
 			}
 		}
 	}
-}
-
-func (c *Carrier) begin(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running[id] {
-		return false
-	}
-	c.running[id] = true
-	return true
-}
-
-func (c *Carrier) ended(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.running, id)
 }
 
 // carry does one act, or ends it, if it was decided. An error leaves it for the next look.
@@ -280,7 +262,7 @@ func (c *Carrier) do(ctx context.Context, item *journal.Item, a *imports.Approva
 	default:
 		d, err := DeedOf(c.Queue, item.About, who)
 		if err != nil {
-			return journal.Result{End: journal.Failed, Error: err.Error()}, nil
+			return result(nil, err), nil
 		}
 		tally, err := deadletter.Run(ctx, c.Queue, d.Group, d.Deed, d.Options)
 		if errors.Is(err, queue.ErrUnreachable) {
@@ -297,14 +279,10 @@ func (c *Carrier) do(ctx context.Context, item *journal.Item, a *imports.Approva
 		}
 		return r, nil
 	}
-	switch {
-	case err != nil && (ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable)):
+	if err != nil && (ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable)) {
 		return r, err
-	case err != nil:
-		return journal.Result{End: journal.Failed, Error: err.Error()}, nil
 	}
-	r.End = journal.Done
-	return r, nil
+	return result(r.Counts, err), nil
 }
 
 // approvers names those who approved.

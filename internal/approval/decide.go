@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"strings"
 	"time"
 
 	"orderpost/internal/audit/journal"
@@ -101,15 +103,6 @@ func (dec *Decision) in(all *imports.Approvals) *imports.Approval {
 	return all.Imports[imports.ImportToken(dec.Batch)]
 }
 
-// keep notes where it stands now.
-func (dec *Decision) keep(all *imports.Approvals, a *imports.Approval) {
-	if dec.Act != nil {
-		all.Acts[dec.Act.ID] = a
-	} else {
-		all.Imports[imports.ImportToken(dec.Batch)] = a
-	}
-}
-
 // Standing returns why a login cannot approve or refuse what it sees; nil = it can.
 func (d *Desk) Standing(f *imports.Feeding, dec Decision) error {
 	by, rule, now := dec.About.Actor, f.Approvals.ReadRule(), d.Now()
@@ -144,14 +137,11 @@ func (d *Desk) Standing(f *imports.Feeding, dec Decision) error {
 
 // names lists the logins that stand for an import.
 func names(a *imports.Approval) string {
-	text := ""
+	var all []string
 	for _, s := range a.Given {
-		if text != "" {
-			text += " and "
-		}
-		text += s.Name + " at " + stamp(s.At)
+		all = append(all, s.Name+" at "+stamp(s.At))
 	}
-	return text
+	return strings.Join(all, " and ")
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -206,9 +196,7 @@ func (d *Desk) decide(ctx context.Context, kind journal.Kind, dec Decision, do f
 	for _, c := range dec.Seen.Columns {
 		details["sum."+c.Name] = c.Sum.String()
 	}
-	for name, value := range about.Details {
-		details[name] = value
-	}
+	maps.Copy(details, about.Details)
 	about.Details = details
 	if act, err = d.Journal.Begin(ctx, journal.Intention{About: about}); err != nil {
 		return nil, nil, err
@@ -220,17 +208,20 @@ func (d *Desk) decide(ctx context.Context, kind journal.Kind, dec Decision, do f
 		if err := d.Standing(&imports.Feeding{Approvals: *all}, dec); err != nil {
 			return false, err
 		}
-		next := *dec.in(all) // Standing has found it
-		do(all, &next, imports.Signature{Name: about.Actor.Name, How: string(about.Actor.Known), At: d.Now().UTC(),
+		do(all, dec.in(all), imports.Signature{ // Standing has found it
+			Name: about.Actor.Name, How: string(about.Actor.Known), At: d.Now().UTC(),
 			Note: order.Truncate(about.Note, noteStored), Act: act.ID()})
-		dec.keep(all, &next)
 		return true, nil
 	})
-	r := journal.Result{End: journal.Done, Counts: about.Expected}
+	return act, act.End(ctx, result(about.Expected, err)), err
+}
+
+// result says how an act ended that is done, or failed.
+func result(counts map[string]int, err error) journal.Result {
 	if err != nil {
-		r = journal.Result{End: journal.Failed, Error: err.Error()}
+		return journal.Result{End: journal.Failed, Error: err.Error()}
 	}
-	return act, act.End(ctx, r), err
+	return journal.Result{End: journal.Done, Counts: counts}
 }
 
 // IsRefusal returns the refusal in an error; nil = it is another one.

@@ -75,13 +75,10 @@ func setRule(ctx context.Context, q *queue.Queue, setting, worker, version strin
 		all.Rule = next.String()
 		return true, nil
 	})
-	r := journal.Result{End: journal.Done}
-	if err != nil {
-		r = journal.Result{End: journal.Failed, Error: err.Error()}
-	} else {
+	if err == nil {
 		log.Info().Stringer("from", &before).Stringer("to", &next).Msg("the fleet has another rule for approvals")
 	}
-	if end := act.End(ctx, r); end != nil {
+	if end := act.End(ctx, result(nil, err)); end != nil {
 		log.Error().Err(end).Msg("the journal lacks a part of an act")
 	}
 	return err
