@@ -6,15 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"sync"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
-	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/settle"
 )
 
 const (
@@ -82,80 +77,29 @@ var kinds = []Need{
 	{Kind: "acts_to_approve", Console: "/approvals"},
 }
 
-// alertWatch is what a session knows of what fleet.blocked and person.needed tell.
-type alertWatch struct {
-	pace
-	mu      sync.Mutex
-	blocked blockedTold
-	needed  neededTold
-}
-
-func (w *alertWatch) resume(b blockedTold, n neededTold, p pace) {
-	w.blocked, w.needed, w.pace = b, n, p
-}
-
-func (w *alertWatch) told() (blockedTold, neededTold) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.blocked, w.needed
-}
-
-func (w *alertWatch) setBlocked(b blockedTold) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.blocked = b
-}
-
-func (w *alertWatch) setNeeded(n neededTold) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.needed = n
-}
-
-// watchAlerts tells when the fleet is blocked, and when more needs a person than before.
-func (s *session) watchAlerts(intake, work context.Context) {
-	looks := []struct {
-		kind   string
-		look   func(context.Context) (*message, func(), error)
-		waits  *backoff.ExponentialBackOff
-		next   time.Time
-		before string
-	}{{kind: TypeBlocked, look: s.lookBlocked}, {kind: TypeNeeded, look: s.lookNeeded}}
-	for wait := time.Duration(0); settle.Sleep(intake, wait) == nil; wait = s.alerts.look {
-		for i := range looks {
-			l := &looks[i]
-			if !s.filter.wants(l.kind) || time.Now().Before(l.next) {
-				continue
-			}
-			m, delivered, err := l.look(intake)
-			problem := ""
-			if err != nil && intake.Err() == nil {
-				problem = err.Error()
-				s.log.WithLevel(firstTime(problem != l.before)).Err(err).Str("event", l.kind).Msg("cannot look whether there is something to tell; will retry")
-			}
-			l.before = problem
-			switch {
-			case err != nil || m == nil:
-			case s.send(intake, work, m):
-				delivered()
-				l.waits = nil
-			default:
-				if l.waits == nil {
-					l.waits = newBackoff(firstWait, longestWait)
-				}
-				l.next = time.Now().Add(l.waits.NextBackOff())
-			}
+// watchAlert tells what look finds.
+func (s *session) watchAlert(intake, work context.Context, kind string, look func(context.Context) (*message, func(), error)) {
+	waits, next := newBackoff(firstWait, longestWait), time.Time{}
+	s.watch(intake, s.log.With().Str("event", kind).Logger(), "cannot look whether there is something to tell", func() (time.Duration, error) {
+		if time.Now().Before(next) {
+			return s.pace.look, nil
 		}
-	}
+		m, delivered, err := look(intake)
+		switch {
+		case err != nil || m == nil:
+		case s.send(intake, work, m):
+			delivered()
+			waits.Reset()
+		default:
+			next = time.Now().Add(waits.NextBackOff())
+		}
+		return s.pace.look, err
+	})
 }
 
-// firstTime is the level of a message about a problem: it is a warning once.
-func firstTime(first bool) zerolog.Level {
-	if first {
-		return zerolog.WarnLevel
-	}
-	return zerolog.DebugLevel
-}
+func (s *session) setBlocked(b blockedTold) { s.noteTold(func(t *allTold) { t.Blocked = b }) }
+
+func (s *session) setNeeded(n neededTold) { s.noteTold(func(t *allTold) { t.Needed = n }) }
 
 // lookBlocked returns the event of a fleet that is blocked, and what to do once it is delivered; nil = there
 // is nothing to tell. One that a person holds is not blocked, nor one without an order that is due.
@@ -171,17 +115,17 @@ func (s *session) lookBlocked(ctx context.Context) (m *message, delivered func()
 			return nil, nil, err
 		}
 	}
-	told, _ := s.alerts.told()
+	told := s.lastTold().Blocked
 	now := time.Now().UTC()
 	switch {
 	case due == 0:
-		s.alerts.setBlocked(blockedTold{At: told.At})
+		s.setBlocked(blockedTold{At: told.At})
 		return nil, nil, nil
 	case told.Since.IsZero():
 		told.Since = now
-		s.alerts.setBlocked(told)
+		s.setBlocked(told)
 	}
-	if told.Told || now.Sub(told.Since) < s.alerts.after || now.Sub(told.At) < s.alerts.gap {
+	if told.Told || now.Sub(told.Since) < s.pace.after || now.Sub(told.At) < s.pace.gap {
 		return nil, nil, nil
 	}
 	if since.IsZero() || since.After(told.Since) {
@@ -189,7 +133,7 @@ func (s *session) lookBlocked(ctx context.Context) (m *message, delivered func()
 	}
 	body, err := json.Marshal(Event{Type: TypeBlocked, Timestamp: since.UTC(), Data: Blocked{Since: since.UTC(), Reasons: reasons, Due: due, Command: "orderpost fleet"}})
 	told.Told, told.At = true, now
-	return &message{id: idOf(TypeBlocked, told.Since.UTC().Format(time.RFC3339Nano)), kind: TypeBlocked, body: body}, func() { s.alerts.setBlocked(told) }, err
+	return &message{id: idOf(TypeBlocked, told.Since.UTC().Format(time.RFC3339Nano)), kind: TypeBlocked, body: body}, func() { s.setBlocked(told) }, err
 }
 
 // due counts the orders that a fleet could post: those in the queue, and those in the waiting room
@@ -219,7 +163,7 @@ func (s *session) lookNeeded(ctx context.Context) (m *message, delivered func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	_, told := s.alerts.told()
+	told := s.lastTold().Needed
 	now, grew := time.Now().UTC(), false
 	before := make(map[string]int)
 	for kind, n := range told.Counts {
@@ -232,14 +176,14 @@ func (s *session) lookNeeded(ctx context.Context) (m *message, delivered func(),
 		}
 		grew = grew || need.Count > before[need.Kind]
 	}
-	if !grew || now.Sub(told.At) < s.alerts.gap {
+	if !grew || now.Sub(told.At) < s.pace.gap {
 		if !maps.Equal(before, told.Counts) {
-			s.alerts.setNeeded(neededTold{Counts: before, At: told.At})
+			s.setNeeded(neededTold{Counts: before, At: told.At})
 		}
 		return nil, nil, nil
 	}
 	body, err := json.Marshal(Event{Type: TypeNeeded, Timestamp: now, Data: data})
-	return &message{id: idOf(id...), kind: TypeNeeded, body: body}, func() { s.alerts.setNeeded(neededTold{Counts: counts, At: now}) }, err
+	return &message{id: idOf(id...), kind: TypeNeeded, body: body}, func() { s.setNeeded(neededTold{Counts: counts, At: now}) }, err
 }
 
 // needs counts what needs a person, by kind. Orders whose outcome is unknown have dead letters.

@@ -59,22 +59,26 @@ func resume(ctx context.Context, q *queue.Queue, read Position) (from Position, 
 // the broker's, which says when results were stored.
 const clocksApart = time.Minute
 
-// beginning returns the position of a fleet's first sender. lost says that there may have been
-// one before: the bucket is younger than the stream and what is stored there, so it was lost, with that one's position.
-// Then all that is kept is sent.
-func beginning(ctx context.Context, q *queue.Queue, oldest bool) (p Position, lost bool, err error) {
-	state, err := q.Results().State(ctx)
+// beginning returns the position of a fleet's first sender. There may have been one before: if the bucket
+// is younger than the stream and what is stored there, it was lost, with that one's position. Then all that
+// is kept is sent.
+func (s *Sender) beginning(ctx context.Context) (p Position, err error) {
+	state, err := s.queue.Results().State(ctx)
 	if err != nil {
-		return p, false, err
+		return p, err
 	}
-	born, err := q.Bucket().Born(ctx)
+	born, err := s.queue.Bucket().Born(ctx)
 	if err != nil {
-		return p, false, err
+		return p, err
 	}
 	made := born.Add(-clocksApart)
-	p, lost = Position{Birth: state.Birth}, state.Messages > 0 && time.Unix(0, state.Birth).Before(made) && state.FirstTime.Before(made)
-	if !oldest && !lost {
+	p = Position{Birth: state.Birth}
+	switch {
+	case s.oldest:
+	case state.Messages > 0 && time.Unix(0, state.Birth).Before(made) && state.FirstTime.Before(made):
+		s.log.Warn().Msg("the fleet's bucket was lost, and with it how far outcomes were sent: all that are kept are sent, some perhaps again")
+	default:
 		p.mark = mark{state.LastSeq, state.LastTime}
 	}
-	return p, lost, nil
+	return p, nil
 }

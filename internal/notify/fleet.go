@@ -42,12 +42,12 @@ func (s *session) watchFleet(intake, work context.Context) {
 		}
 		hold := view.Hold
 		same := since(hold).Equal(since(before))
-		if before = hold; !same || since(hold).Equal(s.told().Hold) {
+		if before = hold; !same || since(hold).Equal(s.lastTold().Fleet.Hold) {
 			continue
 		}
 		m := s.fleetMessage(hold)
 		if !s.filter.wants(m.kind) || s.send(intake, work, m) {
-			s.fleetTold.Store(&fleetTold{Hold: since(hold)})
+			s.noteTold(func(t *allTold) { t.Fleet.Hold = since(hold) })
 			waits.Reset()
 		} else {
 			wait = waits.NextBackOff()
@@ -70,13 +70,10 @@ func since(h *fleet.Hold) time.Time {
 	return h.Since
 }
 
-// told returns what the receiver was told last.
-func (s *session) told() fleetTold { return *s.fleetTold.Load() }
-
 func (s *session) fleetMessage(h *fleet.Hold) *message {
 	kind, data := TypeHeld, Fleet{}
 	if h == nil {
-		kind, data.Since = TypeResumed, s.told().Hold
+		kind, data.Since = TypeResumed, s.lastTold().Fleet.Hold
 	} else {
 		data = Fleet{Reason: h.Reason, By: h.By, Since: h.Since, For: h.For}
 	}

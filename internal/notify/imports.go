@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"orderpost/internal/fleet/imports"
-	"orderpost/internal/settle"
 	"orderpost/internal/status"
 )
 
@@ -60,12 +58,6 @@ type Results struct {
 	Console string `json:"console"`
 }
 
-// importWatch is what a session knows of imports. Only told is for several goroutines.
-type importWatch struct {
-	told atomic.Pointer[importsTold]
-	open map[string]*openImport // by name; nil = the session did not look yet
-}
-
 // openImport is an import that no run stores any more, and that the receiver was not told of.
 type openImport struct {
 	*imports.Import
@@ -74,32 +66,27 @@ type openImport struct {
 
 // watchImports tells when all orders of an import have their outcomes.
 func (s *session) watchImports(intake, work context.Context) {
-	waits, before := newBackoff(firstWait, longestWait), ""
-	for wait := time.Duration(0); settle.Sleep(intake, wait) == nil; {
-		began, problem := time.Now(), ""
+	waits := newBackoff(firstWait, longestWait)
+	s.watch(intake, s.log, "cannot find out which imports are settled", func() (time.Duration, error) {
+		began := time.Now()
 		refused, err := s.lookAtImports(intake, work)
-		if wait = max(importsEvery, importsRest*time.Since(began)); refused {
-			wait = max(importsEvery, waits.NextBackOff())
-		} else {
-			waits.Reset()
+		if refused {
+			return max(importsEvery, waits.NextBackOff()), err
 		}
-		if err != nil && intake.Err() == nil {
-			problem = err.Error()
-			s.log.WithLevel(firstTime(problem != before)).Err(err).Msg("cannot find out which imports are settled; will retry")
-		}
-		before = problem
-	}
+		waits.Reset()
+		return max(importsEvery, importsRest*time.Since(began)), err
+	})
 }
 
 // lookAtImports tells the imports that are settled by now. A fleet's first sender tells only
 // those that were not settled when it began, unless it begins with the oldest.
 func (s *session) lookAtImports(intake, work context.Context) (refused bool, err error) {
-	if s.imports.open == nil {
+	if s.openImports == nil {
 		if err := s.mayReadQueue(intake); err != nil {
 			return false, err
 		}
 	}
-	told := s.imports.told.Load()
+	told := s.lastTold().Imports
 	first := told == nil && !s.oldest
 	if told == nil {
 		told = &importsTold{}
@@ -109,7 +96,7 @@ func (s *session) lookAtImports(intake, work context.Context) (refused bool, err
 		return false, err
 	}
 	var names []string
-	for name, o := range s.imports.open {
+	for name, o := range s.openImports {
 		if first || time.Since(o.seen) >= importSteady {
 			names = append(names, name)
 		}
@@ -123,7 +110,7 @@ func (s *session) lookAtImports(intake, work context.Context) (refused bool, err
 			continue
 		}
 		if !first {
-			m, err := s.importMessage(intake, s.imports.open[name].Import)
+			m, err := s.importMessage(intake, s.openImports[name].Import)
 			if err != nil {
 				return false, err
 			}
@@ -135,12 +122,12 @@ func (s *session) lookAtImports(intake, work context.Context) (refused bool, err
 				continue
 			}
 		}
-		delete(s.imports.open, name)
+		delete(s.openImports, name)
 		if !first {
-			s.imports.publish(revision)
+			s.noteImports(revision)
 		}
 	}
-	s.imports.publish(revision)
+	s.noteImports(revision)
 	return refused, nil
 }
 
@@ -157,17 +144,17 @@ func (s *session) mayReadQueue(ctx context.Context) error {
 // readImports reads which imports were written since the last look, and in the first one of the
 // session those that were open before. It returns the revision up to which it read.
 func (s *session) readImports(ctx context.Context, told *importsTold, first bool) (uint64, error) {
-	w, from := &s.imports, told.Revision
-	if w.open == nil && len(told.Open) > 0 {
+	from := told.Revision
+	if s.openImports == nil && len(told.Open) > 0 {
 		from = min(from, slices.Min(told.Open)-1)
 	}
 	list, err := imports.Since(ctx, s.queue, from)
 	if err != nil {
 		return 0, err
 	}
-	known := w.open != nil
+	known := s.openImports != nil
 	if !known {
-		w.open = make(map[string]*openImport)
+		s.openImports = make(map[string]*openImport)
 	}
 	revision := told.Revision
 	for _, i := range list {
@@ -175,26 +162,26 @@ func (s *session) readImports(ctx context.Context, told *importsTold, first bool
 		if i.Revision() <= told.Revision && (known || !isOpen) {
 			continue
 		}
-		if !first && !isOpen && len(w.open) >= mostImports {
+		if !first && !isOpen && len(s.openImports) >= mostImports {
 			break
 		}
 		revision = max(revision, i.Revision())
-		delete(w.open, i.Batch)
+		delete(s.openImports, i.Batch)
 		if i.Over() && one(s.filter.imports, i.Batch) {
-			w.open[i.Batch] = &openImport{i, time.Now()}
+			s.openImports[i.Batch] = &openImport{i, time.Now()}
 		}
 	}
 	return revision, nil
 }
 
-// publish notes which imports are told.
-func (w *importWatch) publish(revision uint64) {
+// noteImports notes which imports are told.
+func (s *session) noteImports(revision uint64) {
 	now := &importsTold{Revision: revision}
-	for _, o := range w.open {
+	for _, o := range s.openImports {
 		now.Open = append(now.Open, o.Revision())
 	}
 	slices.Sort(now.Open)
-	w.told.Store(now)
+	s.noteTold(func(t *allTold) { t.Imports = now })
 }
 
 // importMessage returns the event of an import; nil if an order of it is pending after all. Its ID

@@ -19,15 +19,20 @@ type Kept struct {
 	fleet.Leader
 	// Position is how far the results are delivered.
 	Position Position `json:"position"`
-	// Fleet is what the receiver was last told of the fleet.
-	Fleet fleetTold `json:"fleet,omitzero"`
-	// Imports is which imports the receiver was told of; nil = import.settled was never asked for.
-	Imports *importsTold `json:"imports,omitempty"`
-	// Blocked and Needed are what the receiver was last told of a blocked fleet, and of what needs a person.
-	Blocked blockedTold `json:"blocked,omitzero"`
-	Needed  neededTold  `json:"needed,omitzero"`
+	allTold
 	// Pause is until when the receiver asked not to be sent anything; zero = it did not.
 	Pause time.Time `json:"pause,omitzero"`
+}
+
+// allTold is what the receiver was told last, besides outcomes.
+type allTold struct {
+	// Fleet is what it was told of holds.
+	Fleet fleetTold `json:"fleet,omitzero"`
+	// Imports is which imports it was told of; nil = import.settled was never asked for.
+	Imports *importsTold `json:"imports,omitempty"`
+	// Blocked and Needed are what it was told of a blocked fleet, and of what needs a person.
+	Blocked blockedTold `json:"blocked,omitzero"`
+	Needed  neededTold  `json:"needed,omitzero"`
 }
 
 // Position is a place in the results: every event of a record up to Seq was delivered, or
@@ -53,7 +58,7 @@ func (s *Sender) adopt(ctx context.Context, stored []byte) (err error) {
 	if stored == nil {
 		s.kept.Imports = nil // those that it is about went with the bucket
 		if s.kept.Position.Birth == 0 {
-			s.kept.Position, err = s.begin(ctx)
+			s.kept.Position, err = s.beginning(ctx)
 		}
 		return err
 	}
@@ -64,13 +69,4 @@ func (s *Sender) adopt(ctx context.Context, stored []byte) (err error) {
 	kept.Leader = s.kept.Leader
 	s.kept = kept
 	return nil
-}
-
-// begin returns the position of a fleet's first sender.
-func (s *Sender) begin(ctx context.Context) (Position, error) {
-	p, lost, err := beginning(ctx, s.queue, s.oldest)
-	if lost && !s.oldest {
-		s.log.Warn().Msg("the fleet's bucket was lost, and with it how far outcomes were sent: all that are kept are sent, some perhaps again")
-	}
-	return p, err
 }

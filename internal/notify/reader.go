@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -24,27 +22,24 @@ const (
 // errLost means that the results are not those any more that the position is about.
 var errLost = errors.New("the broker lost the end of the results, or has others")
 
-// reader reads the results in their order and gives their events their turns.
-type reader struct {
-	queue  *queue.Queue
-	filter *filter
-	window *window
-	turns  *turns
-	log    zerolog.Logger
-
-	resumed time.Time
-	news    time.Time // when there was something new
-}
-
-// run reads until ctx ends, or until it finds errLost.
-func (r *reader) run(ctx context.Context) error {
-	r.news, r.resumed = time.Now(), time.Now()
+// read reads the results in their order and gives their events their turns, until ctx ends, or until it
+// finds errLost.
+func (s *session) read(ctx context.Context) error {
+	news, resumed := time.Now(), time.Now()
 	for {
-		if err := r.round(ctx); err != nil {
+		before := s.window.reached().Seq
+		resumes := time.Since(resumed) >= resumeEvery
+		if resumes {
+			resumed = time.Now()
+		}
+		if err := s.readOn(ctx, resumes); err != nil {
 			return err
 		}
+		if s.window.reached().Seq != before {
+			news = time.Now()
+		}
 		wait := readEvery
-		if time.Since(r.news) > quietAfter {
+		if time.Since(news) > quietAfter {
 			wait = quietEvery
 		}
 		if err := settle.Sleep(ctx, wait); err != nil {
@@ -53,19 +48,18 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
-// round reads what is new.
-func (r *reader) round(ctx context.Context) error {
-	state, err := r.queue.Results().State(ctx)
+// readOn reads what is new. resumes says that it makes sure first that the stream is still the same.
+func (s *session) readOn(ctx context.Context, resumes bool) error {
+	state, err := s.queue.Results().State(ctx)
 	if err != nil {
 		return err
 	}
-	read := r.window.reached()
+	read := s.window.reached()
 	if state.LastSeq < read.Seq || state.Birth != read.Birth {
 		return errLost
 	}
-	if time.Since(r.resumed) >= resumeEvery {
-		r.resumed = time.Now()
-		from, err := resume(ctx, r.queue, read)
+	if resumes {
+		from, err := resume(ctx, s.queue, read)
 		if err != nil {
 			return err
 		}
@@ -76,14 +70,9 @@ func (r *reader) round(ctx context.Context) error {
 	if state.LastSeq == read.Seq {
 		return nil
 	}
-	defer func() {
-		if r.window.reached().Seq != read.Seq {
-			r.news = time.Now()
-		}
-	}()
-	return r.queue.Results().Walk(ctx, read.Seq+1, queue.ToTheEnd, func(page []*settle.Message) error {
+	return s.queue.Results().Walk(ctx, read.Seq+1, queue.ToTheEnd, func(page []*settle.Message) error {
 		for _, m := range page {
-			if err := r.take(ctx, m); err != nil {
+			if err := s.take(ctx, m); err != nil {
 				return err
 			}
 		}
@@ -93,22 +82,22 @@ func (r *reader) round(ctx context.Context) error {
 
 // take gives one record's event its turn. A record that this version cannot read is
 // passed over: nobody could tell what became of the order.
-func (r *reader) take(ctx context.Context, m *settle.Message) error {
-	if err := r.window.wait(ctx); err != nil {
+func (s *session) take(ctx context.Context, m *settle.Message) error {
+	if err := s.window.wait(ctx); err != nil {
 		return err
 	}
 	entry, err := queue.DecodeRecord(m)
 	var msg *message
 	if err == nil {
-		msg, err = messageOf(entry, r.queue.Results().Token(m), m.Time, r.filter)
+		msg, err = messageOf(entry, s.queue.Results().Token(m), m.Time, s.filter)
 	}
 	if err != nil {
-		r.log.Warn().Err(err).Msg("a result is not told: it cannot be read; look it up with a newer version of this program")
+		s.log.Warn().Err(err).Msg("a result is not told: it cannot be read; look it up with a newer version of this program")
 	}
 	if msg == nil || queue.Kept(m) {
-		r.window.pass(m.Seq, m.Time)
+		s.window.pass(m.Seq, m.Time)
 		return nil
 	}
-	r.turns.add(msg.token, job{msg: msg, place: r.window.add(m.Seq, m.Time)})
+	s.turns.add(msg.token, job{msg: msg, place: s.window.add(m.Seq, m.Time)})
 	return nil
 }

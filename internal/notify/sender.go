@@ -86,7 +86,11 @@ func (s *Sender) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.tellError(err)
+		problem := ""
+		if err != nil {
+			problem = err.Error()
+		}
+		s.tell(problem)
 		if !sends || err != nil {
 			_ = settle.Sleep(ctx, lookEvery)
 		}
@@ -126,14 +130,6 @@ func (s *Sender) receives(problem string) {
 		return
 	}
 	s.log.Warn().Str("problem", problem).Msg("the receiver takes no outcomes; they stay in the results, and are sent when it is back")
-}
-
-func (s *Sender) tellError(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	s.tell(text)
 }
 
 // tell logs a problem once, and its end.

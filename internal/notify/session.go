@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet"
-	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
@@ -25,23 +23,16 @@ const (
 // session is one process's time as the sender: from the position that the bucket keeps,
 // until it stops or loses the lease.
 type session struct {
-	queue     *queue.Queue
-	log       zerolog.Logger
-	client    *client
-	lease     *fleet.Lease
-	kept      *Kept
-	stats     *counters
-	window    *window
-	reader    *reader
-	receiver  *receiver
-	asides    *asides
-	filter    *filter
-	oldest    bool
-	fleetTold atomic.Pointer[fleetTold]
-	imports   importWatch
-	alerts    alertWatch
-	turns     *turns
-	tell      func(problem string)
+	*Sender
+	window   *window
+	receiver *receiver
+	asides   *asides
+	turns    *turns
+
+	openImports map[string]*openImport // by name; nil = the session did not look yet
+
+	mu   sync.Mutex // guards told
+	told allTold
 }
 
 // newSession begins at the kept position, or before it if the results are others.
@@ -54,16 +45,8 @@ func (s *Sender) newSession(ctx context.Context) (*session, error) {
 		s.log.Warn().Uint64("position", s.kept.Position.Seq).Uint64("from", from.Seq).
 			Msg("the broker lost the end of the results, or has others than before: outcomes are told again from where they are new")
 	}
-	n := &session{queue: s.queue, log: s.log, client: s.client, lease: s.lease, kept: &s.kept, stats: &s.stats, tell: s.tell,
-		window: newWindow(from), receiver: newReceiver(s.receives), asides: newAsides(s.queue), turns: newTurns()}
-	n.filter = s.filter
-	n.oldest = s.oldest
-	n.imports.told.Store(s.kept.Imports)
-	n.alerts.resume(s.kept.Blocked, s.kept.Needed, s.pace)
-	told := s.kept.Fleet
-	n.fleetTold.Store(&told)
+	n := &session{Sender: s, window: newWindow(from), receiver: newReceiver(s.receives), asides: newAsides(s.queue), turns: newTurns(), told: s.kept.allTold}
 	n.receiver.resume(s.kept.Pause)
-	n.reader = &reader{queue: s.queue, filter: s.filter, window: n.window, turns: n.turns, log: s.log}
 	return n, nil
 }
 
@@ -89,11 +72,14 @@ func (s *session) run(ctx context.Context) error {
 	if s.filter.wants(TypeImport) {
 		all.Go(func() { s.watchImports(intake, work) })
 	}
-	if s.filter.wants(TypeBlocked, TypeNeeded) {
-		all.Go(func() { s.watchAlerts(intake, work) })
+	if s.filter.wants(TypeBlocked) {
+		all.Go(func() { s.watchAlert(intake, work, TypeBlocked, s.lookBlocked) })
+	}
+	if s.filter.wants(TypeNeeded) {
+		all.Go(func() { s.watchAlert(intake, work, TypeNeeded, s.lookNeeded) })
 	}
 	all.Go(func() { s.measure(intake) })
-	all.Go(func() { endIntake(s.reader.run(intake)) })
+	all.Go(func() { endIntake(s.read(intake)) })
 	s.renew(intake, work, watchdog)
 	endIntake(nil)
 	drain := time.AfterFunc(drainTime, endWork)
@@ -124,9 +110,41 @@ func (s *session) renew(intake, work context.Context, watchdog *time.Timer) {
 // keep brings the lease's value up to date.
 func (s *session) keep() {
 	s.kept.Position, _ = s.window.position()
-	s.kept.Fleet, s.kept.Problem, s.kept.Pause = s.told(), s.receiver.trouble(), s.receiver.pausedUntil()
-	s.kept.Imports = s.imports.told.Load()
-	s.kept.Blocked, s.kept.Needed = s.alerts.told()
+	s.kept.allTold, s.kept.Problem, s.kept.Pause = s.lastTold(), s.receiver.trouble(), s.receiver.pausedUntil()
+}
+
+// lastTold returns what the receiver was told last.
+func (s *session) lastTold() allTold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
+}
+
+// noteTold notes what the receiver is told.
+func (s *session) noteTold(change func(*allTold)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.told)
+}
+
+// watch calls look until intake ends, each time after the wait that it returned. An error is logged as a
+// warning once.
+func (s *session) watch(intake context.Context, log zerolog.Logger, cannot string, look func() (wait time.Duration, err error)) {
+	for before := ""; ; {
+		wait, err := look()
+		problem := ""
+		if err != nil && intake.Err() == nil {
+			level := zerolog.WarnLevel
+			if problem = err.Error(); problem == before {
+				level = zerolog.DebugLevel
+			}
+			log.WithLevel(level).Err(err).Msg(cannot + "; will retry")
+		}
+		before = problem
+		if settle.Sleep(intake, wait) != nil {
+			return
+		}
+	}
 }
 
 // measure measures the backlog until ctx ends.

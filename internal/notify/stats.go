@@ -19,13 +19,10 @@ type counters struct {
 // Stats returns the numbers for metrics. It is safe for concurrent use, and for nil: then
 // every number is zero.
 func (s *Sender) Stats() ops.Notify {
-	if s == nil {
-		return new(counters).read()
+	c := new(counters)
+	if s != nil {
+		c = &s.stats
 	}
-	return s.stats.read()
-}
-
-func (c *counters) read() ops.Notify {
 	n := ops.Notify{Attempts: make(map[string]uint64, len(classes))}
 	for i := range c.attempts {
 		n.Attempts[classes[i]] = c.attempts[i].Load()
