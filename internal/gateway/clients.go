@@ -160,7 +160,7 @@ func readEntries(text []byte) ([]Entry, error) {
 		return nil, errors.New(`it names nobody: write "clients:" and an entry for each`)
 	}
 	var errs []error
-	names, tokens, certificates := make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	names, ways := make(map[string]bool), make(map[string]bool)
 	for i, e := range file.Clients {
 		if err := e.check(); err != nil {
 			errs = append(errs, fmt.Errorf("client %d: %w", i+1, err))
@@ -169,16 +169,16 @@ func readEntries(text []byte) ([]Entry, error) {
 			errs = append(errs, fmt.Errorf("client %d: the name %q is there already", i+1, e.Name))
 		}
 		for _, t := range e.Tokens {
-			if tokens[t] {
+			if ways[t] {
 				errs = append(errs, fmt.Errorf("client %d: one of its tokens is there already; each client needs its own", i+1))
 			}
-			tokens[t] = true
+			ways[t] = true
 		}
 		for _, name := range e.Certificates {
-			if certificates[name] {
+			if ways[name] {
 				errs = append(errs, fmt.Errorf("client %d: the certificate %q is there already; each client needs its own", i+1, name))
 			}
-			certificates[name] = true
+			ways[name] = true
 		}
 		names[e.Name] = true
 	}
@@ -218,17 +218,11 @@ func localClient() *client {
 		limits: newLimits(Entry{InFlight: 1024, Waiting: 20_000})}
 }
 
-// clients finds the client of a token or a certificate in a file that is read again when it changes.
+// clients finds the client of a token or a certificate in a file that is read again when it changes. The
+// keys are client.by.
 type clients struct {
-	*livefile.Live[*known]
+	*livefile.Live[map[string]*client]
 	limits map[string]*limits // by name: they outlive a change of the file
-}
-
-// known are the clients in one content of the file.
-type known struct {
-	byToken map[string]*client
-	// byCertificate has the names of certificates as an entry has them.
-	byCertificate map[string]*client
 }
 
 // openClients reads a file of clients. A file that is wrong later locks nobody out.
@@ -240,14 +234,14 @@ func openClients(path string, log zerolog.Logger) (c *clients, err error) {
 
 // find returns the client of a token; nil = nobody's.
 func (c *clients) find(token string) *client {
-	return c.Get().byToken[hashPrefix+hex.EncodeToString(hashed(token))]
+	return c.Get()[hashPrefix+hex.EncodeToString(hashed(token))]
 }
 
 // findCertified returns the client of a certificate; nil = nobody's, or more than one's.
 func (c *clients) findCertified(cert *x509.Certificate) (found *client) {
-	byCertificate := c.Get().byCertificate
+	known := c.Get()
 	for _, name := range namesOf(cert) {
-		one := byCertificate[name]
+		one := known[name]
 		if one != nil && found != nil && one.name != found.name {
 			return nil
 		}
@@ -257,10 +251,7 @@ func (c *clients) findCertified(cert *x509.Certificate) (found *client) {
 }
 
 // again returns the client that a token or certificate is known by now; nil = nobody's any more.
-func (c *clients) again(was *client) *client {
-	now := c.Get()
-	return cmp.Or(now.byToken[was.by], now.byCertificate[was.by])
-}
+func (c *clients) again(was *client) *client { return c.Get()[was.by] }
 
 // certificateName begins a name in Entry.Certificates.
 const (
@@ -283,12 +274,12 @@ func namesOf(cert *x509.Certificate) []string {
 
 // take replaces the clients. What a client has under way counts against its
 // new limits, and goes on if the client may still do it (recheck).
-func (c *clients) take(text []byte) (*known, error) {
+func (c *clients) take(text []byte) (map[string]*client, error) {
 	entries, err := readEntries(text)
 	if err != nil {
 		return nil, err
 	}
-	byToken, byCertificate, kept := make(map[string]*client), make(map[string]*client), make(map[string]*limits)
+	known, kept := make(map[string]*client), make(map[string]*limits)
 	for _, e := range entries {
 		l := c.limits[e.Name]
 		if l == nil {
@@ -297,16 +288,10 @@ func (c *clients) take(text []byte) (*known, error) {
 			l.set(e)
 		}
 		kept[e.Name] = l
-		one := func(by string) *client {
-			return &client{name: e.Name, by: by, scopes: e.Scopes, maxBody: cmp.Or(e.MaxBody, order.MaxBody), limits: l}
-		}
-		for _, t := range e.Tokens {
-			byToken[t] = one(t)
-		}
-		for _, name := range e.Certificates {
-			byCertificate[name] = one(name)
+		for _, by := range slices.Concat(e.Tokens, e.Certificates) {
+			known[by] = &client{name: e.Name, by: by, scopes: e.Scopes, maxBody: cmp.Or(e.MaxBody, order.MaxBody), limits: l}
 		}
 	}
 	c.limits = kept
-	return &known{byToken, byCertificate}, nil
+	return known, nil
 }
