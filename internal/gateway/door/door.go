@@ -6,6 +6,7 @@ import (
 
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
+	"orderpost/internal/status"
 )
 
 // Door is one process's way into the fleet. It shares one publisher (group commit) and
@@ -16,15 +17,14 @@ type Door struct {
 	ctx    context.Context // ends with Close
 	stop   context.CancelFunc
 
-	mu     sync.Mutex // guards closed
-	closed bool
-	work   sync.WaitGroup // the goroutines that Close waits for
+	mu   sync.Mutex     // no run is between its look at the context and its goroutine
+	work sync.WaitGroup // the goroutines that Close waits for
 
 	checks  batcher[*submission] // for submissions that may have been stored before
-	queued  flusher              // publishes into the queue
-	waiting flusher              // publishes into the waiting room
-	looks   batcher[*look]
-	scans   batcher[*scan]
+	queued  batcher[*submission] // publishes into the queue
+	waiting batcher[*submission] // publishes into the waiting room
+	looks   batcher[*read[status.OrderStatus]]
+	scans   batcher[*read[inRoom]]
 	follow  follower
 
 	catchUps chan struct{} // one place for each feed that reads the stream
@@ -36,7 +36,7 @@ func New(q *queue.Queue, schema *schema.Schema) *Door {
 	d := &Door{q: q, schema: schema, catchUps: make(chan struct{}, catchUps)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.checks = newBatcher(d, batchOf, d.check)
-	d.queued, d.waiting = newFlusher(d), newFlusher(d)
+	d.queued, d.waiting = d.newFlusher(), d.newFlusher()
 	d.looks = newBatcher(d, batchOf, d.lookUp)
 	d.scans = newBatcher(d, batchOf, d.scanRoom)
 	d.follow.init(d)
@@ -50,9 +50,8 @@ const batchOf = 256
 // may be called twice.
 func (d *Door) Close() {
 	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
 	d.stop()
+	d.mu.Unlock()
 	d.work.Wait()
 }
 
@@ -61,7 +60,7 @@ func (d *Door) Close() {
 func (d *Door) run(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.closed {
+	if d.ctx.Err() == nil {
 		d.work.Go(f)
 	}
 }

@@ -130,5 +130,3 @@ func (d *Door) readError(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
-
-func isUnavailable(err error) bool { return errors.Is(err, ErrUnavailable) }

@@ -55,13 +55,13 @@ func (f *feed) serve(ctx context.Context) error {
 		return err
 	}
 	for {
-		page, news, ok := f.d.follow.since(f.run, f.after)
+		page, from, news, remade := f.d.follow.since(f.run, f.after)
 		err := f.passAll(page)
 		switch {
-		case err == nil && f.d.follow.remade(f.run):
+		case err == nil && remade:
 			err = fmt.Errorf("%w: they were made anew", ErrPosition)
-		case err == nil && !ok:
-			err = f.catchUp(ctx)
+		case err == nil && f.after < from:
+			err = f.catchUp(ctx, from)
 		case err == nil && len(page) == 0:
 			err = f.d.awaits(ctx, news)
 		}
@@ -87,9 +87,8 @@ func (f *feed) begin(ctx context.Context) error {
 // broker gives, and each read must end in time.
 const catchUps = 4
 
-// catchUp reads one page of the stream, because the follower does not have what is next.
-func (f *feed) catchUp(ctx context.Context) error {
-	from := f.d.follow.start(f.run)
+// catchUp reads one page of the stream, because the follower has nothing up to from.
+func (f *feed) catchUp(ctx context.Context, from uint64) error {
 	page, err := f.nextPage(ctx)
 	for _, m := range page {
 		if err := f.pass(&entry{msg: m}); err != nil {
@@ -102,9 +101,9 @@ func (f *feed) catchUp(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil && !f.d.q.MayLag():
-		f.after = max(f.after, from) // nothing else is stored up to there
+		f.after = from // nothing else is stored up to there
 		return nil
-	case err == nil && f.after >= from, err != nil && !f.d.q.Conn.OutOfReach(err):
+	case err != nil && !f.d.q.Conn.OutOfReach(err):
 		return err
 	default: // a replica that lags, or an outage
 		return settle.Sleep(ctx, lookEvery)
@@ -149,27 +148,12 @@ func (f *feed) pass(e *entry) error {
 	return nil
 }
 
-// since returns the records after a sequence, and a channel that is closed when there are
-// more. ok is false if the follower does not have all of them.
-func (f *follower) since(r *run, seq uint64) (page []*entry, news <-chan struct{}, ok bool) {
+// since returns the records after a sequence, or none if that is before from: the follower has every record
+// after from. news is closed when there are more. remade says that the results were made anew during the run.
+func (f *follower) since(r *run, seq uint64) (page []*entry, from uint64, news <-chan struct{}, remade bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	page, ok = r.recent.after(seq)
-	return page, r.news, ok
-}
-
-// remade reports whether the results were made anew during a run.
-func (f *follower) remade(r *run) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return r.remade > 0
-}
-
-// start returns the sequence after which the follower has every record.
-func (f *follower) start(r *run) uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return r.recent.from
+	return r.recent.after(seq), r.recent.from, r.news, r.remade
 }
 
 // End returns the position of the newest record: Outcomes after it yields only what is

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -28,7 +29,7 @@ type run struct {
 	ready  chan struct{} // closed once recent.last is known
 	recent recent
 	news   chan struct{} // closed when recent grows; then there is another one
-	remade int           // how often the results were made anew meanwhile
+	remade bool          // the results were made anew meanwhile
 }
 
 const (
@@ -115,7 +116,7 @@ func (f *follower) anchor(ctx context.Context, r *run) bool {
 	r.recent = recent{from: last, last: last}
 	select {
 	case <-r.ready: // everybody looks again
-		r.remade++
+		r.remade = true
 		for _, ws := range f.waiters {
 			for _, w := range ws {
 				w.notify(nil)
@@ -250,20 +251,11 @@ func (r *recent) add(page []*entry) {
 	}
 }
 
-// after returns the records after a sequence. ok is false if some of them may be missing.
-func (r *recent) after(seq uint64) (page []*entry, ok bool) {
+// after returns the records after a sequence; none if some of them may be missing.
+func (r *recent) after(seq uint64) []*entry {
 	if seq < r.from {
-		return nil, false
+		return nil
 	}
-	i, _ := slices.BinarySearchFunc(r.kept, seq+1, func(e *entry, seq uint64) int {
-		switch {
-		case e.msg.Seq < seq:
-			return -1
-		case e.msg.Seq > seq:
-			return 1
-		default:
-			return 0
-		}
-	})
-	return slices.Clone(r.kept[i:]), true
+	i, _ := slices.BinarySearchFunc(r.kept, seq+1, func(e *entry, seq uint64) int { return cmp.Compare(e.msg.Seq, seq) })
+	return slices.Clone(r.kept[i:])
 }

@@ -57,7 +57,7 @@ func (o *Order) late(now time.Time) error {
 	if !order.LongPast(o.NotBefore, now) {
 		return nil
 	}
-	return &InvalidError{Where: "not_before", Seen: o.NotBefore.UTC().Format(time.RFC3339) + " is over, so the order would be sent at once", Do: "give a later time, or none", Code: "bad_not_before"}
+	return bad("not_before", o.NotBefore.UTC().Format(time.RFC3339)+" is over, so the order would be sent at once", "give a later time, or none")
 }
 
 // checkAround checks what comes beside the body.
@@ -68,14 +68,14 @@ func (o *Order) checkAround(now time.Time) error {
 		}
 	}
 	if y := o.Deadline.UTC().Year(); !o.Deadline.IsZero() && (y < 0 || y > 9999) {
-		return &InvalidError{Where: "deadline", Seen: fmt.Sprintf("the year %d has no RFC 3339 form", y), Do: "give a year from 0 to 9999", Code: "bad_deadline"}
+		return bad("deadline", fmt.Sprintf("the year %d has no RFC 3339 form", y), "give a year from 0 to 9999")
 	}
 	if o.NotBefore.Sub(now) > order.MaxWait {
-		return &InvalidError{Where: "not_before", Seen: o.NotBefore.UTC().Format(time.RFC3339) + " is more than a year ahead", Do: "give an earlier time", Code: "bad_not_before"}
+		return bad("not_before", o.NotBefore.UTC().Format(time.RFC3339)+" is more than a year ahead", "give an earlier time")
 	}
 	if o.Lane != "" {
 		if err := order.CheckLane(o.Lane); err != nil {
-			return &InvalidError{Where: "lane", Seen: err.Error(), Code: "bad_lane"}
+			return bad("lane", err.Error(), "")
 		}
 	}
 	return nil
@@ -83,20 +83,22 @@ func (o *Order) checkAround(now time.Time) error {
 
 // checkLabel refuses a text that would not come out of a message's header as it went in.
 func checkLabel(name, text string) error {
-	bad := func(seen, do string) error {
-		return &InvalidError{Where: name, Seen: seen, Do: do, Code: "bad_" + name}
-	}
 	switch {
 	case len(text) > maxLabel:
-		return bad(fmt.Sprintf("%d bytes, the limit is %d", len(text), maxLabel), "give a shorter one")
+		return bad(name, fmt.Sprintf("%d bytes, the limit is %d", len(text), maxLabel), "give a shorter one")
 	case !utf8.ValidString(text):
-		return bad("not UTF-8", "send UTF-8")
+		return bad(name, "not UTF-8", "send UTF-8")
 	case strings.ContainsFunc(text, unicode.IsControl):
-		return bad("a control character in "+fmt.Sprintf("%q", order.Clip(text, 64)), "leave it out")
+		return bad(name, "a control character in "+fmt.Sprintf("%q", order.Clip(text, 64)), "leave it out")
 	case strings.TrimSpace(text) != text:
-		return bad("a blank before or after "+fmt.Sprintf("%q", order.Clip(text, 64)), "leave it out")
+		return bad(name, "a blank before or after "+fmt.Sprintf("%q", order.Clip(text, 64)), "leave it out")
 	}
 	return nil
+}
+
+// bad says what is wrong with a field of an Order.
+func bad(field, seen, do string) error {
+	return &InvalidError{Where: field, Seen: seen, Do: do, Code: "bad_" + field}
 }
 
 // newID makes the ID of a submission that has none: 130 random bits.

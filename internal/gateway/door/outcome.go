@@ -1,7 +1,9 @@
 package door
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,13 +46,12 @@ func outcomeIn(e settle.Entry, id string) (o Outcome, ok bool) {
 		return o, false
 	}
 	o = Outcome{OrderNo: r.OrderNo, ID: id, Outcome: r.Outcome(), Reason: r.Reason, Batch: r.Batch, Source: r.Source, Record: r, Position: e.Seq}
-	listed := slices.IndexFunc(r.Conflicts, func(c order.Conflict) bool { return c.IntentID == id })
+	listed := r.Listed(id)
 	switch {
 	case id == "":
 		o.ID = r.IntentID
-	case listed >= 0:
-		c := r.Conflicts[listed]
-		if o.Batch, o.Source = c.Batch, c.Source; o.Outcome == order.OutcomeAccepted {
+	case listed != nil:
+		if o.Batch, o.Source = listed.Batch, listed.Source; o.Outcome == order.OutcomeAccepted {
 			o.Outcome, o.Reason = order.OutcomeRejected, conflictReason
 		}
 	case r.IntentID != id:
@@ -90,11 +91,11 @@ func (d *Door) Outcome(ctx context.Context, orderNo, id string) (Outcome, error)
 	if err != nil || found {
 		return o, err
 	}
-	waits, err := d.scan(ctx, orderNo)
+	waits, err := ask(ctx, d, &d.scans, orderNo)
 	if err != nil {
 		return o, err
 	}
-	if w := waits.find(id); w != nil {
+	if w := waits.find(orderNo, id); w != nil {
 		return *w, nil
 	}
 	if o, found, err = d.find(ctx, orderNo, id); err != nil || found { // it may have been moved into the queue between the two looks
@@ -128,26 +129,28 @@ func (d *Door) find(ctx context.Context, orderNo, id string) (o Outcome, found b
 	return Outcome{OrderNo: orderNo, ID: id, Created: "unknown", Record: st.Record, Position: st.Seq}, false, nil
 }
 
-// look is one read of an order_no.
-type look struct {
+// read is one read about an order_no. Concurrent reads share requests.
+type read[T any] struct {
 	orderNo string
-	status  status.OrderStatus
+	found   T
 	err     error
 	done    chan struct{}
 }
 
-// look reads pending intent and record of an order_no, exactly (R2). Concurrent calls
-// share reads.
+// ask makes a read, and returns what it found.
+func ask[T any](ctx context.Context, d *Door, by *batcher[*read[T]], orderNo string) (found T, err error) {
+	r := &read[T]{orderNo: orderNo, done: make(chan struct{})}
+	by.add(r)
+	if err := d.awaits(ctx, r.done); err != nil {
+		return found, err
+	}
+	return r.found, d.readError(r.err)
+}
+
+// look reads pending intent and record of an order_no, exactly (R2).
 func (d *Door) look(ctx context.Context, orderNo string) (status.OrderStatus, error) {
-	l := &look{orderNo: orderNo, done: make(chan struct{})}
-	d.looks.add(l)
-	if err := d.awaits(ctx, l.done); err != nil {
-		return status.OrderStatus{}, err
-	}
-	if l.err == nil && l.status.Unreadable != nil {
-		return l.status, l.status.Unreadable
-	}
-	return l.status, d.readError(l.err)
+	st, err := ask(ctx, d, &d.looks, orderNo)
+	return st, cmp.Or(err, st.Unreadable)
 }
 
 // awaits waits for what another goroutine does.
@@ -162,78 +165,65 @@ func (d *Door) awaits(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-func (d *Door) lookUp(batch []*look) {
+func (d *Door) lookUp(batch []*read[status.OrderStatus]) {
 	numbers := make([]string, len(batch))
-	for i, l := range batch {
-		numbers[i] = l.orderNo
+	for i, r := range batch {
+		numbers[i] = r.orderNo
 	}
 	statuses, err := status.OrderStatuses(d.ctx, d.q, numbers)
-	for i, l := range batch {
-		if l.err = err; err == nil {
-			l.status = statuses[i]
+	for i, r := range batch {
+		if r.err = err; err == nil {
+			r.found = statuses[i]
 		}
-		close(l.done)
+		close(r.done)
 	}
 }
 
 // mostScanned bounds how many waiting orders are read to find one.
 const mostScanned = 10_000
 
-// scan looks for one order_no in the waiting room. Subjects there name no orders, so it
-// reads all of them; concurrent scans are one.
-type scan struct {
-	orderNo string
+// inRoom are the submissions of one order_no in the waiting room. Subjects there name no orders, so a
+// read of it reads all of them.
+type inRoom struct {
 	found   []Outcome
 	tooMany uint64 // how many orders wait, if they are too many to read them
-	err     error
-	done    chan struct{}
-}
-
-func (d *Door) scan(ctx context.Context, orderNo string) (*scan, error) {
-	s := &scan{orderNo: orderNo, done: make(chan struct{})}
-	d.scans.add(s)
-	if err := d.awaits(ctx, s.done); err != nil {
-		return s, err
-	}
-	return s, d.readError(s.err)
 }
 
 // find returns the waiting submission with an ID ("" = any), or nil. In a tooMany room
 // every order may wait.
-func (s *scan) find(id string) *Outcome {
-	if i := slices.IndexFunc(s.found, func(o Outcome) bool { return id == "" || o.ID == id }); i >= 0 {
-		return &s.found[i]
+func (w *inRoom) find(orderNo, id string) *Outcome {
+	if i := slices.IndexFunc(w.found, func(o Outcome) bool { return id == "" || o.ID == id }); i >= 0 {
+		return &w.found[i]
 	}
-	if s.tooMany > 0 {
-		return &Outcome{OrderNo: s.orderNo, ID: id, Pending: true, Created: "unknown",
-			Reason: fmt.Sprintf("no result yet; it may be among the %d orders that wait, which are too many to look for one", s.tooMany)}
+	if w.tooMany > 0 {
+		return &Outcome{OrderNo: orderNo, ID: id, Pending: true, Created: "unknown",
+			Reason: fmt.Sprintf("no result yet; it may be among the %d orders that wait, which are too many to look for one", w.tooMany)}
 	}
 	return nil
 }
 
-// scanRoom makes the scans of a batch.
-func (d *Door) scanRoom(batch []*scan) {
+func (d *Door) scanRoom(batch []*read[inRoom]) {
 	total, err := d.q.Waiting.Total(d.ctx)
-	wanted := make(map[string][]*scan, len(batch))
-	for _, s := range batch {
+	wanted := make(map[string][]*read[inRoom], len(batch))
+	for _, r := range batch {
 		if total > mostScanned {
-			s.tooMany = total
+			r.found.tooMany = total
 		}
-		wanted[s.orderNo] = append(wanted[s.orderNo], s)
+		wanted[r.orderNo] = append(wanted[r.orderNo], r)
 	}
 	if err == nil && total > 0 && total <= mostScanned {
 		err = d.q.Waiting.Each(d.ctx, "", queue.ToTheEnd, func(page []*settle.Message) error {
 			for _, m := range page {
-				for _, s := range wanted[settle.WaitingOrderNo(m)] {
-					s.found = append(s.found, waitingOutcome(s.orderNo, m))
+				for _, r := range wanted[settle.WaitingOrderNo(m)] {
+					r.found.found = append(r.found.found, waitingOutcome(r.orderNo, m))
 				}
 			}
 			return nil
 		})
 	}
-	for _, s := range batch {
-		s.err = err
-		close(s.done)
+	for _, r := range batch {
+		r.err = err
+		close(r.done)
 	}
 }
 
@@ -288,7 +278,7 @@ func (d *Door) lookAgain(ctx context.Context, o Outcome, id string) (Outcome, er
 		switch {
 		case ctx.Err() != nil:
 			return o, ctx.Err()
-		case err == nil || !isUnavailable(err):
+		case err == nil || !errors.Is(err, ErrUnavailable):
 			return now, err
 		}
 		if err := settle.Sleep(ctx, longestLook); err != nil {

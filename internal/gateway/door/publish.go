@@ -3,7 +3,6 @@ package door
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,20 +12,14 @@ import (
 	"orderpost/internal/status"
 )
 
-// flusher publishes to one stream: one flush at a time, of what gathered meanwhile.
-type flusher struct {
-	batcher[*submission]
-	publisher *queue.Publisher
-}
-
-func newFlusher(d *Door) flusher {
-	l := flusher{publisher: d.q.NewPublisher()}
-	l.batcher = newBatcher(d, queue.MaxPublish, func(batch []*submission) { d.flush(l.publisher, batch) })
-	return l
+// newFlusher publishes to one stream: one flush at a time, of what gathered meanwhile.
+func (d *Door) newFlusher() batcher[*submission] {
+	p := d.q.NewPublisher()
+	return newBatcher(d, queue.MaxPublish, func(batch []*submission) { d.flush(p, batch) })
 }
 
 // flusherOf returns the flusher of a submission.
-func (d *Door) flusherOf(s *submission) *flusher {
+func (d *Door) flusherOf(s *submission) *batcher[*submission] {
 	if s.in.Waits() {
 		return &d.waiting
 	}
@@ -234,17 +227,16 @@ const pageOfRoom = 500
 // hashOf returns the hash of the body that was stored under an ID. ok is false if nothing
 // was stored under it.
 func hashOf(st status.OrderStatus, id string) (hash string, ok bool) {
-	r := st.Record
 	if st.Pending != nil && st.Pending.ID == id {
 		return st.Pending.BodyHash, true
 	}
-	if r == nil {
+	if st.Record == nil {
 		return "", false
 	}
-	if i := slices.IndexFunc(r.Conflicts, func(c order.Conflict) bool { return c.IntentID == id }); i >= 0 {
-		return r.Conflicts[i].BodyHash, true
+	if c := st.Record.Listed(id); c != nil {
+		return c.BodyHash, true
 	}
-	return r.BodyHash, r.IntentID == id
+	return st.Record.BodyHash, st.Record.IntentID == id
 }
 
 // swallowed judges a submission that the broker took for one of before, of which nothing is
