@@ -2,7 +2,6 @@ package fileimport
 
 import (
 	"context"
-	"errors"
 
 	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/uploads"
@@ -37,19 +36,11 @@ func (i *Imports) Cancel(ctx context.Context, id string, by journal.Actor) (door
 		out.State = door.Cancelled
 		return out, err
 	}
-	job, err := i.jobs.Start(jobs.Spec{Kind: "cancel", Title: "Cancel import " + id, By: by.Name, Key: cancelKey(id), Unbounded: true}, func(ctx context.Context, _ *jobs.Job) (any, error) {
+	err = i.join(ctx, jobs.Spec{Kind: "cancel", Title: "Cancel import " + id, By: by.Name, Key: cancelKey(id), Unbounded: true}, func(ctx context.Context, _ *jobs.Job) (any, error) {
 		return i.withdraw(ctx, l.Import.Batch, person)
 	})
-	if other, busy := errors.AsType[*jobs.BusyError](err); busy && other.Job != nil {
-		job, err = other.Job, nil
-	}
 	if err != nil {
 		return door.Import{}, err
-	}
-	if job.Wait(ctx) == nil {
-		if _, err := job.Result(); err != nil {
-			return door.Import{}, err
-		}
 	}
 	return i.Look(id)
 }

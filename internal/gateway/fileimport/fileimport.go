@@ -71,6 +71,18 @@ func (i *Imports) Close() {
 	_ = i.store.Close()
 }
 
+// join starts a job, unless one with its key runs, and waits for it until ctx ends.
+func (i *Imports) join(ctx context.Context, spec jobs.Spec, run func(context.Context, *jobs.Job) (any, error)) error {
+	job, err := i.jobs.Start(spec, run)
+	if other, busy := errors.AsType[*jobs.BusyError](err); busy && other.Job != nil {
+		job, err = other.Job, nil
+	}
+	if err == nil && job.Wait(ctx) == nil {
+		_, err = job.Result()
+	}
+	return err
+}
+
 // unwritten logs what the journal lacks of an act. end is the error of the act's end.
 func (i *Imports) unwritten(act *journal.Act, end error) {
 	if missing := act.Unannounced(); missing != nil || end != nil {

@@ -3,7 +3,6 @@ package fileimport
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -156,18 +155,9 @@ func (i *Imports) Outcomes(ctx context.Context, id string) (map[string]int, erro
 	if c := i.counted(id); c.fresh() {
 		return c.tally, nil
 	}
-	job, err := i.jobs.Start(jobs.Spec{Kind: "count", Title: "Count outcomes of import " + id, Key: "count " + id, Unbounded: true}, func(ctx context.Context, _ *jobs.Job) (any, error) {
+	err := i.join(ctx, jobs.Spec{Kind: "count", Title: "Count outcomes of import " + id, Key: "count " + id, Unbounded: true}, func(ctx context.Context, _ *jobs.Job) (any, error) {
 		return nil, i.count(ctx, id)
 	})
-	if other, busy := errors.AsType[*jobs.BusyError](err); busy && other.Job != nil {
-		job, err = other.Job, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if job.Wait(ctx) == nil {
-		_, err = job.Result()
-	}
 	return i.counted(id).tally, err
 }
 
