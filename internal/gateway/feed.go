@@ -170,7 +170,7 @@ func (c *call) events(after uint64) error {
 	for o, err := range c.s.door.Outcomes(ctx, after) {
 		if err != nil {
 			if ctx.Err() == nil {
-				c.s.log.Debug().Err(err).Msg("a feed of the HTTP door ends; its client comes back")
+				c.s.Log.Debug().Err(err).Msg("a feed of the HTTP door ends; its client comes back")
 			}
 			return nil
 		}

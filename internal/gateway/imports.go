@@ -38,7 +38,7 @@ func (c *call) takeFile() error {
 		return importProblem(err)
 	}
 	_ = c.control.SetReadDeadline(time.Time{})
-	c.w.Header().Set("Location", importURL(i.ID))
+	c.w.Header().Set("Location", "/v1/imports/"+i.ID)
 	c.answer(http.StatusAccepted, importOf(i))
 	return nil
 }
@@ -96,8 +96,6 @@ func (c *call) actor() journal.Actor {
 	}
 	return journal.Actor{Name: "client " + c.client.name, Known: known}
 }
-
-func importURL(id string) string { return "/v1/imports/" + id }
 
 // findImport returns the import that a request names. An import that the client may not see is
 // answered like an unknown one.

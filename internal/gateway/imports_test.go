@@ -396,8 +396,8 @@ func TestAnImportOutlivesItsProcess(t *testing.T) {
 	r.Stop()
 	r.broker.Restart(t)
 	q := queuetest.Open(t, r.broker, "test", queuetest.AsCommand)
-	s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Door: r.door, Queue: q, DataDir: r.broker.Dir, Unusable: q.Conn.Unusable,
-		Metrics: r.metrics, Log: zerolog.New(r.log), DrainTimeout: time.Second})
+	s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Queue: q, DataDir: r.broker.Dir,
+		Metrics: r.Metrics, Log: zerolog.New(r.log), DrainTimeout: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	r.Server = s
@@ -412,7 +412,7 @@ func TestADoorThatTakesNoFiles(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	for dir, want := range map[string]string{"": "no data folder (ORDERPOST_DATA_DIR)", r.broker.Dir: "another process uses the folder", blocked: "not a directory"} {
-		s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Door: r.door, Queue: r.worker, DataDir: dir, Unusable: r.worker.Conn.Unusable,
+		s, err := Listen(t.Context(), Options{Config: Config{Listen: "127.0.0.1:0", KeepAlive: time.Minute, ImportTotal: 64}, Files: fileimport.Open, Queue: r.worker, DataDir: dir,
 			Metrics: ops.NewGateway(prometheus.NewRegistry(), MetricsOptions()), Log: zerolog.New(r.log), DrainTimeout: time.Second})
 		require.NoError(t, err)
 		other := *r

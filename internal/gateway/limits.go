@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"sync"
 	"time"
@@ -54,9 +53,6 @@ func (l *limits) admit() (after time.Duration) {
 	}
 	return after
 }
-
-// waitForRate waits until the rate has room for one more order of a stream.
-func (l *limits) waitForRate(ctx context.Context) error { return l.pace.Wait(ctx) }
 
 // enter takes a slot. leave gives it back; nil = none is free.
 func (l *limits) enter(wait bool) (leave func()) {

@@ -141,14 +141,11 @@ func (p *problem) write(w http.ResponseWriter) {
 	case http.StatusUnsupportedMediaType:
 		h.Set("Accept-Post", p.accept)
 	}
-	text := p.line()
+	text := jsonLine(p)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(text) // the client is gone
 }
-
-// line returns the problem as one line of JSON.
-func (p *problem) line() []byte { return jsonLine(p) }
 
 // jsonLine returns a value of ours as one line.
 func jsonLine(v any) []byte {

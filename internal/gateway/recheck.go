@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"orderpost/internal/gateway/door"
@@ -12,48 +11,22 @@ import (
 // recheckEvery is how often the requests under way are held against the file of clients.
 const recheckEvery = 5 * time.Second
 
-// underWay are the requests of clients that are being served, with what ends each.
-type underWay struct {
-	mu    sync.Mutex
-	calls map[*call]context.CancelCauseFunc
-}
-
-func (u *underWay) add(c *call, end context.CancelCauseFunc) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.calls == nil {
-		u.calls = make(map[*call]context.CancelCauseFunc)
-	}
-	u.calls[c] = end
-}
-
-func (u *underWay) remove(c *call) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.calls, c)
-}
-
-// recheck ends the requests whose clients may not have their answers any more.
-func (u *underWay) recheck() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for c, end := range u.calls {
-		if p := c.recheck(); p != nil {
-			end(p)
-		}
-	}
-}
-
-// recheckAll calls recheck every now and then until the door closes.
-func (s *Server) recheckAll(every time.Duration) {
-	ticker := time.NewTicker(every)
+// recheckAll ends every now and then the requests whose clients may not have their answers any more,
+// until the door closes.
+func (s *Server) recheckAll() {
+	ticker := time.NewTicker(s.recheckEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-s.drain.Done():
 			return
 		case <-ticker.C:
-			s.underWay.recheck()
+			s.underWay.Range(func(c, end any) bool {
+				if p := c.(*call).recheck(); p != nil {
+					end.(context.CancelCauseFunc)(p)
+				}
+				return true
+			})
 		}
 	}
 }
@@ -65,7 +38,7 @@ func (c *call) watched() {
 	}
 	ctx, end := context.WithCancelCause(c.Context())
 	c.Request = c.WithContext(ctx)
-	c.s.underWay.add(c, end)
+	c.s.underWay.Store(c, end)
 }
 
 // recheck returns why the client may not have the answer to its request any more; nil = it may.

@@ -16,7 +16,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/gateway/door"
 	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
@@ -66,9 +65,7 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 		c(&o, &cfg)
 	}
 	q := queuetest.Connect(t, cfg, opts...)
-	d := door.New(q, o.Schema)
-	t.Cleanup(d.Close)
-	o.Door, o.Unusable, o.Queue, o.DataDir = d, q.Conn.Unusable, q, r.broker.Dir
+	o.Queue, o.DataDir = q, r.broker.Dir
 	s, err := Listen(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)

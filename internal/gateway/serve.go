@@ -118,7 +118,7 @@ func (s *Server) readiness() (int, []byte) {
 	if s.drain.Err() != nil {
 		reasons = append(reasons, "draining: the door is being closed")
 	}
-	if why := s.unusable(); why != "" {
+	if why := s.Queue.Conn.Unusable(); why != "" {
 		reasons = append(reasons, why)
 	}
 	status := http.StatusOK
@@ -149,7 +149,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, all []route) {
 
 // refuse answers a request that reached no route.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *problem) {
-	s.metrics.Requested(otherRoute, p.Status, 0)
+	s.Metrics.Requested(otherRoute, p.Status, 0)
 	c := &call{Request: r, w: w, control: http.NewResponseController(w), s: s}
 	c.refuse(p)
 	c.discardRest()
@@ -164,7 +164,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	if p := c.revoked(); p != nil && errors.Is(err, context.Canceled) { // that is what ended it
 		err = p
 	}
-	s.underWay.remove(c)
+	s.underWay.Delete(c)
 	c.release()
 	var p *problem
 	if err != nil && !errors.As(err, &p) {
@@ -173,7 +173,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	if p != nil {
 		c.fail(rt, p, seen.status == 0)
 	}
-	s.metrics.Requested(rt.name, seen.status, time.Since(began))
+	s.Metrics.Requested(rt.name, seen.status, time.Since(began))
 	if p != nil && p.cut && seen.status != p.Status {
 		panic(http.ErrAbortHandler) // an answer that breaks off must not look whole
 	}
@@ -224,7 +224,7 @@ func (c *call) limitRest() {
 // the broker's fault.
 func (c *call) fail(rt route, p *problem, answer bool) {
 	if p.Status >= http.StatusInternalServerError && c.Context().Err() == nil {
-		c.s.log.Warn().Err(p.cause).Str("route", rt.name).Int("status", p.Status).Str("problem", p.Title).Msg("HTTP door: a request failed")
+		c.s.Log.Warn().Err(p.cause).Str("route", rt.name).Int("status", p.Status).Str("problem", p.Title).Msg("HTTP door: a request failed")
 	}
 	if answer {
 		c.refuse(p)
@@ -261,7 +261,7 @@ func (c *call) admitted(rt route) error {
 	if leave == nil {
 		return problemOf(tooMany, "client "+c.client.name, "it has as many requests under way as it may", "wait for their answers").retry(retrySlots)
 	}
-	closed := c.s.metrics.Opened(rt.name)
+	closed := c.s.Metrics.Opened(rt.name)
 	c.release = func() { closed(); leave() }
 	c.watched()
 	if rt.method != http.MethodPost { // it may wait

@@ -43,22 +43,19 @@ const (
 	lookTimeout  = 10 * time.Second
 )
 
-// Options are what a gateway needs. Door, Unusable and Metrics are required; Open sets the first two.
+// Options are what a gateway needs. Queue and Metrics are required.
 type Options struct {
 	Config
-	Door *door.Door
-	// Unusable says for /readyz why the broker cannot be used; "" = it can.
-	Unusable func() string
-	Metrics  *ops.Gateway
-	Log      zerolog.Logger
-	// Files, Queue and DataDir are for imports; without them the door takes no files.
-	Files   door.OpenFiles
 	Queue   *queue.Queue
+	Metrics *ops.Gateway
+	Log     zerolog.Logger
+	// Files and DataDir are for imports; without them the door takes no files.
+	Files   door.OpenFiles
 	DataDir string
-	// Schema is what the orders of imports must fulfil; nil = none. Door has its own.
+	// Schema is what orders must fulfil; nil = none.
 	Schema  *schema.Schema
 	Version string
-	// Trace makes spans, and needs Queue; nil = no traces.
+	// Trace makes spans; nil = no traces.
 	Trace trace.Tracer
 	// DrainTimeout is how long requests may take once Stop was called.
 	DrainTimeout time.Duration
@@ -75,16 +72,10 @@ type Options struct {
 
 // Server is the HTTP door. The caller must call Stop.
 type Server struct {
-	door     *door.Door
-	clients  *clients // nil = every program of this machine is local
-	local    *client
-	unusable func() string
-	metrics  *ops.Gateway
-	log      zerolog.Logger
-	trace    trace.Tracer
-	streamOf func(waits bool) string // for traces
-
-	bodyTimeout, writeTimeout, storeTimeout, lookTimeout, beatEvery, drainTimeout time.Duration
+	Options
+	door    *door.Door
+	clients *clients // nil = every program of this machine is local
+	local   *client
 
 	// files is nil if the door takes none; noFiles says why.
 	files   door.Files
@@ -94,7 +85,7 @@ type Server struct {
 	url         string
 	http        *http.Server
 	done        chan struct{}
-	underWay    underWay
+	underWay    sync.Map // a context.CancelCauseFunc by *call: the requests of clients that are being served
 	// drain ends when Stop is called: waits and feeds end with it.
 	drain     context.Context
 	stopWaits context.CancelFunc
@@ -108,10 +99,8 @@ var ErrConfig = door.ErrConfig
 // close waits for the last request, for at most Options.DrainTimeout; the queue must outlive it. The error wraps
 // ErrConfig if a changed setting can fix it.
 func Open(ctx context.Context, name string, o Options) (close func(), err error) {
-	o.Door, o.Unusable = door.New(o.Queue, o.Schema), o.Queue.Conn.Unusable
 	s, err := Listen(ctx, o)
 	if err != nil {
-		o.Door.Close()
 		return nil, err
 	}
 	o.Log.Info().Str("url", s.URL()).Str("version", o.Version).Msg("the HTTP door is open")
@@ -129,7 +118,6 @@ func Open(ctx context.Context, name string, o Options) (close func(), err error)
 		s.Stop()
 		hide()
 		shown.Wait()
-		o.Door.Close()
 	}, nil
 }
 
@@ -138,52 +126,49 @@ func Listen(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s := &Server{door: o.Door, unusable: o.Unusable, metrics: o.Metrics, log: o.Log, trace: o.Trace, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
-		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), lookTimeout: cmp.Or(o.lookTimeout, lookTimeout), beatEvery: cmp.Or(o.beatEvery, beatEvery)}
-	if s.trace != nil {
-		s.streamOf = o.Queue.StreamOf
-	}
+	o.bodyTimeout, o.writeTimeout = cmp.Or(o.bodyTimeout, bodyTimeout), cmp.Or(o.writeTimeout, writeTimeout)
+	o.storeTimeout, o.lookTimeout = cmp.Or(o.storeTimeout, storeTimeout), cmp.Or(o.lookTimeout, lookTimeout)
+	o.recheckEvery, o.beatEvery = cmp.Or(o.recheckEvery, recheckEvery), cmp.Or(o.beatEvery, beatEvery)
+	s := &Server{Options: o, done: make(chan struct{})}
 	if o.Clients == "" {
 		s.local = localClient()
-	} else if s.clients, err = openClients(o.Clients, s.log); err != nil {
+	} else if s.clients, err = openClients(o.Clients, o.Log); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	l, err := s.listen(ctx, o)
+	l, err := s.listen(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.openFiles(ctx, o)
+	s.door = door.New(o.Queue, o.Schema)
+	s.openFiles(ctx)
 	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: o.KeepAlive, MaxHeaderBytes: maxHeader,
-		ConnContext: connContext, ConnState: s.connections.connState, ErrorLog: log.New(complaints{s.log}, "", 0)}
+		ConnContext: connContext, ConnState: s.connections.connState, ErrorLog: log.New(complaints{o.Log}, "", 0)}
 	if s.clients != nil {
-		go s.recheckAll(cmp.Or(o.recheckEvery, recheckEvery))
+		go s.recheckAll()
 	}
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error().Err(err).Msg("the HTTP door takes no more connections")
+			o.Log.Error().Err(err).Msg("the HTTP door takes no more connections")
 		}
 	}()
 	return s, nil
 }
 
 // listen opens the address, with TLS if there is a certificate.
-func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
-	conf, _, err := o.tls(s.log)
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	conf, _, err := s.tls(s.Log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", o.Listen)
+	l, err := lc.Listen(ctx, "tcp", s.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("%w: ORDERPOST_GATEWAY_LISTEN: %w; choose another address, or stop the program that has this one", ErrConfig, err)
 	}
-	most := o.mostConns
-	if most == 0 {
-		most = affordable(mostConns)
-	}
-	s.connections, s.url = &connections{Listener: l, most: int64(most), minIdle: cmp.Or(o.minIdle, headerTimeout)}, "http://"+l.Addr().String()
+	most := cmp.Or(s.mostConns, affordable(mostConns))
+	s.connections, s.url = &connections{Listener: l, most: int64(most), minIdle: cmp.Or(s.minIdle, headerTimeout)}, "http://"+l.Addr().String()
 	if conf == nil {
 		return s.connections, nil
 	}
@@ -236,15 +221,15 @@ func (c Config) tls(log zerolog.Logger) (*tls.Config, *livefile.Certificate, err
 }
 
 // openFiles opens the folder of imports. Without it the door does everything else.
-func (s *Server) openFiles(ctx context.Context, o Options) {
-	if o.Files == nil {
+func (s *Server) openFiles(ctx context.Context) {
+	if s.Files == nil {
 		s.noFiles = "this program does not read files; orderpost worker and orderpost gateway do"
 		return
 	}
 	var err error
-	if s.files, err = o.Files(ctx, door.FilesOptions{Dir: o.DataDir, Total: o.ImportTotal << 20, Queue: o.Queue, Schema: o.Schema, Version: o.Version, Log: s.log}); err != nil {
+	if s.files, err = s.Files(ctx, door.FilesOptions{Dir: s.DataDir, Total: s.ImportTotal << 20, Queue: s.Queue, Schema: s.Schema, Version: s.Version, Log: s.Log}); err != nil {
 		s.noFiles = err.Error()
-		s.log.Info().Err(err).Msg("the HTTP door takes no files")
+		s.Log.Info().Err(err).Msg("the HTTP door takes no files")
 	}
 }
 
@@ -256,7 +241,7 @@ func (s *Server) URL() string { return s.url }
 func (s *Server) Stop() {
 	s.stopOnce.Do(func() {
 		s.stopWaits()
-		ctx, cancel := context.WithTimeout(context.Background(), s.drainTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), s.DrainTimeout)
 		defer cancel()
 		if s.http.Shutdown(ctx) != nil {
 			_ = s.http.Close()
@@ -264,6 +249,7 @@ func (s *Server) Stop() {
 		if s.files != nil {
 			s.files.Close()
 		}
+		s.door.Close()
 	})
 	<-s.done
 }

@@ -97,15 +97,12 @@ func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, mor
 	if p == nil && err != nil {
 		p = c.storeProblem(err, r.OrderNo, l.order.ID)
 	}
-	endSpan(l.span, r, p)
+	out := c.ended(l.span, r, l.order.ID, p)
 	if p != nil {
 		p.Line = l.n
-		c.s.metrics.Submitted(p.name())
-		return p.line(), !l.last && p.Status < http.StatusInternalServerError
+		return jsonLine(p), !l.last && p.Status < http.StatusInternalServerError
 	}
-	out := receiptOf(r, l.order.ID)
 	out.Line = l.n
-	c.s.metrics.Submitted(out.Result)
 	return jsonLine(out), true
 }
 
@@ -117,7 +114,7 @@ func (r *lineReader) orders(ctx context.Context, yield func(door.Order) bool) {
 		if !more {
 			return
 		}
-		if n > 1 && r.call.client.limits.waitForRate(ctx) != nil {
+		if n > 1 && r.call.client.limits.pace.Wait(ctx) != nil {
 			return
 		}
 		if l.size = min(int64(len(l.order.Body)), aheadBytes); l.size == 0 && l.wrong == nil {

@@ -172,7 +172,7 @@ func TestClosingTheDoor(t *testing.T) {
 	require.Eventually(t, func() bool { return r.open("order")+r.open("outcomes") == 2 }, patience, time.Millisecond)
 	began := time.Now()
 	r.Stop()
-	require.Less(t, time.Since(began), r.drainTimeout)
+	require.Less(t, time.Since(began), r.DrainTimeout)
 	require.Equal(t, "pending", (<-polled).outcome(t).State)
 	require.Equal(t, http.StatusOK, (<-followed).status)
 	l := s.next()

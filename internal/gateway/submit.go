@@ -75,24 +75,35 @@ func (c *call) store(o door.Order) error {
 	r, err := c.s.door.Submit(ctx, o)
 	if err != nil {
 		p := c.storeProblem(err, r.OrderNo, o.ID)
-		endSpan(span, r, p)
-		c.s.metrics.Submitted(p.name())
+		c.ended(span, r, o.ID, p)
 		return p
 	}
-	endSpan(span, r, nil)
-	out := receiptOf(r, o.ID)
-	c.s.metrics.Submitted(out.Result)
+	out := c.ended(span, r, o.ID, nil)
 	c.w.Header().Set("Location", orderURL(r.OrderNo, r.ID))
 	c.answer(out.Status, out)
 	return nil
 }
 
-// receiptOf returns the answer to an order that is stored, with the ID that it was sent with.
-func receiptOf(r door.Receipt, id string) receipt {
-	out := receipt{Status: http.StatusCreated, OrderNo: r.OrderNo, Submission: id, Result: "stored"}
+// ended counts an order, or what is wrong with it, and ends its span. It returns the answer to an order
+// that is stored, with the ID that it was sent with.
+func (c *call) ended(s trace.Span, r door.Receipt, id string, p *problem) receipt {
+	out := receipt{Status: http.StatusCreated, OrderNo: r.OrderNo, Submission: id, Result: r.Status.String()}
 	if r.Status == door.Same {
-		out.Status, out.Result = http.StatusOK, "same"
+		out.Status = http.StatusOK
 	}
+	if p != nil {
+		out.Result = p.name()
+	}
+	c.s.Metrics.Submitted(out.Result)
+	if s == nil {
+		return out
+	}
+	s.SetAttributes(span.OrderNo.String(r.OrderNo))
+	if p != nil {
+		s.SetStatus(codes.Error, p.name())
+		span.Failed(s, p.name())
+	}
+	s.End()
 	return out
 }
 
@@ -277,7 +288,7 @@ func lineKey(key string, line int) string {
 // serving starts the span of a request that brings orders, below the client's. done ends
 // it. If the client's traceparent cannot be read, it goes on as it is, without spans.
 func (c *call) serving() (done func(error)) {
-	if c.s.trace == nil {
+	if c.s.Trace == nil {
 		return func(error) {}
 	}
 	given := c.Header.Get(headerTraceparent)
@@ -286,7 +297,7 @@ func (c *call) serving() (done func(error)) {
 		return func(error) {}
 	}
 	var s trace.Span
-	c.within, s = span.Serving(ctx, c.s.trace, c.TLS != nil)
+	c.within, s = span.Serving(ctx, c.s.Trace, c.TLS != nil)
 	return func(err error) {
 		status := http.StatusInternalServerError // without an answer or a problem it panicked
 		if p, ok := errors.AsType[*problem](err); ok {
@@ -309,21 +320,8 @@ func (c *call) traced(o *door.Order) trace.Span {
 	if c.within == nil {
 		return nil
 	}
-	stream := c.s.streamOf(o.Lane != "" || o.NotBefore.After(time.Now()))
-	ctx, s := span.Send.Start(c.within, c.s.trace, stream, o.ID, trace.WithAttributes(span.Source.String(o.Source), span.Batch.String(o.Batch)))
+	stream := c.s.Queue.StreamOf(o.Lane != "" || o.NotBefore.After(time.Now()))
+	ctx, s := span.Send.Start(c.within, c.s.Trace, stream, o.ID, trace.WithAttributes(span.Source.String(o.Source), span.Batch.String(o.Batch)))
 	o.Traceparent = span.Header(ctx)
 	return s
-}
-
-// endSpan ends a span of traced with what became of the order.
-func endSpan(s trace.Span, r door.Receipt, p *problem) {
-	if s == nil {
-		return
-	}
-	s.SetAttributes(span.OrderNo.String(r.OrderNo))
-	if p != nil {
-		s.SetStatus(codes.Error, p.name())
-		span.Failed(s, p.name())
-	}
-	s.End()
 }

@@ -24,7 +24,6 @@ import (
 	"orderpost/docs"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
-	"orderpost/internal/gateway/door"
 	"orderpost/internal/gateway/fileimport"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
@@ -83,9 +82,7 @@ func newRig(t testing.TB, change func(*gateway.Config, *queue.Config)) *rig {
 	}
 	r.worker = open(true)
 	q := open(false)
-	d := door.New(q, nil)
-	t.Cleanup(d.Close)
-	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Files: fileimport.Open, Door: d, Unusable: q.Conn.Unusable, DrainTimeout: time.Second,
+	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Files: fileimport.Open, DrainTimeout: time.Second,
 		Queue: q, DataDir: r.dir,
 		Metrics: ops.NewGateway(prometheus.NewRegistry(), gateway.MetricsOptions()), Log: zerolog.New(&r.log).Level(zerolog.DebugLevel)})
 	require.NoError(t, err)
