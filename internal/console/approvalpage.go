@@ -17,17 +17,6 @@ import (
 	"orderpost/internal/queue"
 )
 
-func (s *Server) approvalRoutes() []route {
-	return []route{
-		{pattern: "GET /approvals", need: Viewer, does: "The list of approvals", serve: showApprovals},
-		{pattern: "GET /approval", need: Importer, does: "What waits for an approval", serve: showApproval},
-		{pattern: "GET /approval/approve", need: Importer, does: "Approving", serve: approveImport},
-		{pattern: "POST /approval/approve", need: Importer, does: "Approving", serve: approveImport},
-		{pattern: "GET /approval/refuse", need: Importer, does: "Refusing", serve: refuseImport},
-		{pattern: "POST /approval/refuse", need: Importer, does: "Refusing", serve: refuseImport},
-	}
-}
-
 // awaiting is what waits for an approval, the oldest first.
 type awaiting struct{ Imports, Acts []approvalLine }
 

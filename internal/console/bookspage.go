@@ -14,14 +14,6 @@ import (
 // auditKind is the kind of the job that balances the books. One runs at a time.
 const auditKind = "audit"
 
-func (s *Server) booksRoutes() []route {
-	return []route{
-		{pattern: "GET /books", need: Viewer, does: "The books", serve: showBooks},
-		{pattern: "POST /books", need: Viewer, does: "An audit", free: "an audit changes nothing, and one runs at a time", serve: startAudit},
-		{pattern: "POST /books/stop", need: Viewer, does: "Stopping an audit", free: "it carries the id of one audit, which never names another", serve: stopAudit},
-	}
-}
-
 // booksPage shows the last audit, running or done.
 type booksPage struct {
 	Job     *jobs.Job

@@ -19,7 +19,7 @@ var notLookedAt = []string{"GET /login", "GET /upload/template", "GET /upload/{i
 func TestTheBrowserLooksAtEveryPage(t *testing.T) {
 	list, err := os.ReadFile("../../tools/browser/pages_test.go")
 	require.NoError(t, err)
-	for _, rt := range newRig(t).routes() {
+	for _, rt := range routes() {
 		if strings.HasPrefix(rt.pattern, http.MethodGet) && !slices.Contains(notLookedAt, rt.pattern) {
 			listed := strings.Contains(string(list), "{"+strconv.Quote(rt.pattern)+", ")
 			require.True(t, listed, "add the page %s to looks in tools/browser/pages_test.go", rt.pattern)

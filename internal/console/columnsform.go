@@ -128,17 +128,14 @@ func readConstants(text string) (map[string]string, error) {
 
 // loadMapping sets the columns as a file says that this page or enqueue has saved, and checks again. The file comes as
 // the form's file, or as its text.
-func loadMapping(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func loadMapping(v *visit, u *uploads.Look) error {
 	name, from := "mapping", io.Reader(strings.NewReader(v.PostFormValue("text")))
 	if file, header, err := v.FormFile("file"); err == nil {
 		defer func() { _ = file.Close() }()
 		name, from = header.Filename, file
 	}
 	set := u.Settings
+	var err error
 	if set.Mapping, err = importer.ReadMapping(name, from); err == nil {
 		err = set.Mapping.Validate()
 	}

@@ -5,16 +5,17 @@
 // The frame:
 //
 //	config.go    settings
-//	server.go    the HTTP server, the routes, and what stands around each
+//	server.go    the HTTP server, and what stands around each request
+//	routes.go    what the console answers, and who may do what
 //	visit.go     one request: role, form, flash, errors as sentences
 //	guard.go     headers, names, forged requests, proxies
-//	users.go, login.go, session.go  who may do what
+//	users.go, login.go, session.go  people, their rights, and logins
 //	limits.go    how many connections an address may have, and requests at once
 //	confirm.go   the page that says what an act will do, and the act with its entries in the journal
 //	render.go, format.go  templates, style and script, and how values are written
 //
-// To add a page: a route in a function of its own that server.go joins, a template
-// of the page's name in templates, and a line in the menu (render.go). Templates
+// To add a page: a line in routes.go, a template of the page's name in templates, and a
+// line in the menu (render.go). Templates
 // define "live", which the page refreshes by itself, and "above" and "content", which
 // it does not.
 //

@@ -12,15 +12,6 @@ import (
 	"orderpost/internal/platform/jobs"
 )
 
-// exportRoutes hand out the orders of dead letters, as deadletter export does. Orders
-// have bodies, so whoever may not see those may not export.
-func (s *Server) exportRoutes() []route {
-	return []route{
-		{pattern: "POST /letters/export", need: Importer, does: "Exporting dead letters", serve: planExport},
-		{pattern: "POST /jobs/{id}/save", need: Importer, does: "Exporting dead letters", serve: saveExport},
-	}
-}
-
 const exportTitle = "Export dead letters"
 
 // planExport looks at what a file of the letters would hold. The job's page has the
@@ -81,11 +72,7 @@ func surveyMark(job *jobs.Job, s deadletter.Survey) string {
 }
 
 // saveExport streams the file.
-func saveExport(v *visit) error {
-	job := v.s.jobs.Find(v.PathValue("id"))
-	if job == nil {
-		return noJob()
-	}
+func saveExport(v *visit, job *jobs.Job) error {
 	p, _ := job.Subject.(*plan)
 	result, _ := job.Result()
 	survey, surveyed := result.(deadletter.Survey)

@@ -14,21 +14,6 @@ import (
 // holdTimes are how long a person can hold the fleet with one choice.
 var holdTimes = []fact{{"", "until somebody resumes it"}, {"15m", "15 minutes"}, {"1h", "1 hour"}, {"4h", "4 hours"}, {"12h", "12 hours"}, {"24h", "24 hours"}}
 
-func (s *Server) fleetActRoutes() []route {
-	var routes []route
-	for path, act := range map[string]struct {
-		does  string
-		serve func(*visit) error
-	}{
-		"/fleet/hold": {"Holding the fleet", holdFleet}, "/fleet/resume": {"Resuming the fleet", resumeFleet}, "/fleet/limit": {"Limiting the fleet", limitFleet},
-	} {
-		for _, method := range []string{"GET ", "POST "} {
-			routes = append(routes, route{pattern: method + path, need: Operator, does: act.does, serve: act.serve})
-		}
-	}
-	return routes
-}
-
 // fleetNow is the fleet at the moment at which a person decides.
 type fleetNow struct {
 	*fleet.View
@@ -190,10 +175,6 @@ func limitFleet(v *visit) error {
 
 // limitPage asks for a limit.
 type limitPage struct{ Now, Value, Wrong string }
-
-func (s *Server) fleetRoutes() []route {
-	return []route{{pattern: "GET /fleet", need: Viewer, does: "The fleet", serve: showFleet}}
-}
 
 type fleetPage struct {
 	*snapshot

@@ -33,14 +33,6 @@ const (
 	maxChosen = 500
 )
 
-func (s *Server) groupRoutes() []route {
-	return []route{
-		{pattern: "POST /letters/act", need: Operator, does: "Acting on dead letters", serve: planGroup},
-		{pattern: "GET /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: confirmGroup},
-		{pattern: "POST /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: confirmGroup},
-	}
-}
-
 // plan is what a person wants to do with a group of dead letters. It does not change
 // between its preview and its run.
 type plan struct {
@@ -278,23 +270,19 @@ func (p *plan) again(change ...string) url.Values {
 	return values
 }
 
-// previewOf returns the job of a preview that a person may still decide on.
-func previewOf(v *visit) (*jobs.Job, *plan, deadletter.Tally, error) {
-	job := v.s.jobs.Find(v.PathValue("id"))
-	if job == nil {
-		return nil, nil, deadletter.Tally{}, noJob()
-	}
+// previewed returns what a preview has counted, if a person may still decide on it.
+func previewed(v *visit, job *jobs.Job) (*plan, deadletter.Tally, error) {
 	p, ok := job.Subject.(*plan)
 	result, _ := job.Result()
 	tally, counted := result.(deadletter.Tally)
 	if !ok || job.Kind != previewKind || job.State() != jobs.Done || !counted {
-		return nil, nil, deadletter.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
+		return nil, tally, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
 	}
 	if old := v.s.now().Sub(job.Ended()); old > previewLasts {
-		return nil, nil, deadletter.Tally{}, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
+		return nil, tally, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
 			todo: "Open the list of dead letters and preview again."}
 	}
-	return job, p, tally, nil
+	return p, tally, nil
 }
 
 // previewMark is the mark of what a preview has counted.
@@ -303,8 +291,8 @@ func previewMark(job *jobs.Job, counts map[string]int) string {
 }
 
 // confirmGroup asks for the confirmation of a preview, and starts the run.
-func confirmGroup(v *visit) error {
-	job, p, tally, err := previewOf(v)
+func confirmGroup(v *visit, job *jobs.Job) error {
+	p, tally, err := previewed(v, job)
 	if err != nil {
 		return err
 	}

@@ -39,38 +39,26 @@ func templateFile(v *visit) error {
 	return streamed(v, err)
 }
 
-func mappingFile(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func mappingFile(v *visit, u *uploads.Look) error {
 	download(v, u.Source()+".mapping.yaml", "application/yaml")
 	return v.s.desk.MappingFile(u.ID, v.w)
 }
 
-func rejectsFile(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func rejectsFile(v *visit, u *uploads.Look) error {
 	if u.Checked == nil || u.Checked.Rejects == "" {
 		return notFound("This upload has no file of bad rows.", "Check it again.")
 	}
-	return handOut(v, &u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
+	return handOut(v, u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
 		return map[string]int{"exported": u.Checked.Summary.Invalid}, v.s.desk.Rejects(v.Context(), u.ID, w)
 	})
 }
 
-func resultsFile(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func resultsFile(v *visit, u *uploads.Look) error {
 	as := importer.FormatCSV
 	if v.FormValue("as") == string(importer.FormatXLSX) {
 		as = importer.FormatXLSX
 	}
-	return handOut(v, &u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
+	return handOut(v, u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
 		tally, err := v.s.desk.ResultsAs(v.Context(), u.ID, w, as)
 		rows := 0
 		for _, n := range tally {

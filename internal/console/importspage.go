@@ -17,15 +17,6 @@ import (
 	"orderpost/internal/platform/jobs"
 )
 
-func (s *Server) importRoutes() []route {
-	return []route{
-		{pattern: "GET /imports", need: Viewer, does: "The list of imports", serve: showImports},
-		{pattern: "GET /import", need: Viewer, does: "An import's page", serve: showImport},
-		{pattern: "GET /import/cancel", need: Importer, does: "Cancelling an import", serve: cancelImport},
-		{pattern: "POST /import/cancel", need: Importer, does: "Cancelling an import", serve: cancelImport},
-	}
-}
-
 // importsShown is how many imports a page lists.
 const importsShown = 25
 

@@ -17,18 +17,6 @@ import (
 	"orderpost/internal/status"
 )
 
-func (s *Server) jobRoutes() []route {
-	return []route{
-		{pattern: "GET /jobs", need: Viewer, does: "The list of jobs", serve: showJobs},
-		{pattern: "GET /jobs/{id}", need: Viewer, does: "A job", serve: showJob},
-		{pattern: "POST /jobs/{id}/stop", need: Viewer, does: "Stopping a job", free: "its address has the id of one job, which never names another", serve: stopJob},
-	}
-}
-
-func noJob() error {
-	return notFound("This job is not known any more. The console remembers the last ones until it is started again.", "The journal has what was done.")
-}
-
 func showJobs(v *visit) error {
 	v.live = true
 	return v.render("jobs", "Jobs", v.s.jobs.List())
@@ -72,11 +60,7 @@ type againForm struct {
 	Fields []fact
 }
 
-func showJob(v *visit) error {
-	job := v.s.jobs.Find(v.PathValue("id"))
-	if job == nil {
-		return noJob()
-	}
+func showJob(v *visit, job *jobs.Job) error {
 	switch subject, _ := job.Subject.(string); job.Kind {
 	case auditKind:
 		return v.done("/books", "")
@@ -210,11 +194,7 @@ func fateWords(f deadletter.Fate, preview bool) string {
 	return words[0]
 }
 
-func stopJob(v *visit) error {
-	job := v.s.jobs.Find(v.PathValue("id"))
-	if job == nil {
-		return noJob()
-	}
+func stopJob(v *visit, job *jobs.Job) error {
 	if !mayStop(v, job) {
 		return &problem{status: 403, what: "Somebody else started this job.", todo: "They can stop it, and so can an operator."}
 	}

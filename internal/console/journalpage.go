@@ -11,10 +11,6 @@ import (
 	"orderpost/internal/audit/journal"
 )
 
-func (s *Server) journalRoutes() []route {
-	return []route{{pattern: "GET /journal", need: Viewer, does: "The journal", serve: showJournal}}
-}
-
 // journalPage is a page of acts, newest first.
 type journalPage struct {
 	By, Kind, OrderNo string

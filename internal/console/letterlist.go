@@ -18,20 +18,6 @@ import (
 	"orderpost/internal/settle"
 )
 
-func (s *Server) letterRoutes() []route {
-	routes := []route{
-		{pattern: "GET /letters", need: Viewer, does: "The list of dead letters", serve: showLetters},
-		{pattern: "GET /letters/{seq}", need: Viewer, does: "A dead letter's page", serve: showLetter},
-	}
-	for _, method := range []string{"GET ", "POST "} {
-		routes = append(routes,
-			route{pattern: method + "/letters/{seq}/replay", need: Operator, does: "Replaying a dead letter", serve: replayLetter},
-			route{pattern: method + "/letters/{seq}/resolve", need: Operator, does: "Resolving an order", serve: resolveOrder},
-			route{pattern: method + "/letters/{seq}/drop", need: Operator, does: "Dropping a dead letter", serve: dropLetter})
-	}
-	return routes
-}
-
 const (
 	// letterRows is how many letters a page lists.
 	letterRows = 50

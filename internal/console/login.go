@@ -179,15 +179,6 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) *session {
 	return found
 }
 
-func (s *Server) loginRoutes() []route {
-	return []route{
-		{pattern: "GET /login", serve: openLogin},
-		{pattern: "POST /login", free: "it asks for a name and a password, and shows nothing", serve: logIn},
-		{pattern: "POST /login/link", free: "it shows nothing but a button", serve: printLink},
-		{pattern: "POST /logout", free: "it ends the session of its own browser, whatever that shows", serve: logOut},
-	}
-}
-
 type loginPage struct {
 	Back string
 	// Link says that there is no file of users, and a link in the terminal lets in.

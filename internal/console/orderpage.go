@@ -16,10 +16,6 @@ import (
 	"orderpost/internal/status"
 )
 
-func (s *Server) orderRoutes() []route {
-	return []route{{pattern: "GET /order", need: Viewer, does: "An order's page", serve: showOrder}}
-}
-
 type orderPage struct {
 	No string
 	status.Found

@@ -10,10 +10,6 @@ import (
 	"orderpost/internal/queue"
 )
 
-func (s *Server) overviewRoutes() []route {
-	return []route{{pattern: "GET /{$}", need: Viewer, does: "The overview", serve: showOverview}}
-}
-
 type overviewPage struct {
 	*snapshot
 	Gate    gateState

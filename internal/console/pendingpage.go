@@ -9,10 +9,6 @@ import (
 	"orderpost/internal/status"
 )
 
-func (s *Server) pendingRoutes() []route {
-	return []route{{pattern: "GET /pending", need: Viewer, does: "The list of pending orders", serve: showPending}}
-}
-
 const (
 	// pendingShown is how many orders a page lists, pendingLooked how many it looks at for
 	// them: a filter may match few of a long queue.

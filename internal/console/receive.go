@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orderpost/internal/files/importer"
+	"orderpost/internal/files/uploads"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/platform/jobs"
 )
@@ -130,11 +131,7 @@ func (p *paced) Read(b []byte) (int, error) {
 const eventEvery = 500 * time.Millisecond
 
 // uploadEvents streams the progress of an upload's job, until that ends.
-func uploadEvents(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func uploadEvents(v *visit, u *uploads.Look) error {
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	v.w.Header().Set("X-Accel-Buffering", "no") // proxies pass each event at once
 	control := http.NewResponseController(v.w)

@@ -156,15 +156,14 @@ func (v *visit) render(name, title string, data any) error {
 // pauseCookie remembers in one browser that pages do not refresh themselves.
 const pauseCookie = "pause"
 
-func (s *Server) refreshRoutes() []route {
-	return []route{{pattern: "POST /refresh", free: "it sets how the pages of its own browser behave", need: Viewer, does: "This", serve: func(v *visit) error {
-		value := "off"
-		if v.field("pause") == "on" {
-			value = "on"
-		}
-		http.SetCookie(v.w, &http.Cookie{Name: pauseCookie, Value: value, Path: "/", MaxAge: 30 * 24 * 3600, HttpOnly: true, Secure: v.s.secure(v.Request), SameSite: http.SameSiteStrictMode})
-		return v.done(local(v.field("back")), "")
-	}}}
+// setRefresh sets whether the pages of one browser refresh themselves.
+func setRefresh(v *visit) error {
+	value := "off"
+	if v.field("pause") == "on" {
+		value = "on"
+	}
+	http.SetCookie(v.w, &http.Cookie{Name: pauseCookie, Value: value, Path: "/", MaxAge: 30 * 24 * 3600, HttpOnly: true, Secure: v.s.secure(v.Request), SameSite: http.SameSiteStrictMode})
+	return v.done(local(v.field("back")), "")
 }
 
 //go:embed static

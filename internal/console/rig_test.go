@@ -218,7 +218,7 @@ func (r *rig) free(path string) bool {
 func (r *rig) forms() *http.ServeMux {
 	if r.formsMux == nil {
 		r.formsMux, r.freeForms = http.NewServeMux(), make(map[string]string)
-		for _, rt := range r.routes() {
+		for _, rt := range routes() {
 			if strings.HasPrefix(rt.pattern, "POST ") {
 				r.formsMux.Handle(rt.pattern, http.NotFoundHandler())
 				r.freeForms[rt.pattern] = rt.free

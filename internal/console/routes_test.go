@@ -19,7 +19,7 @@ func TestEveryRouteRefuses(t *testing.T) {
 	nobody := r.browser()
 	nobody.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	seen := 0
-	for _, rt := range r.routes() {
+	for _, rt := range routes() {
 		method, path, found := strings.Cut(rt.pattern, " ")
 		require.True(t, found, rt.pattern)
 		path = strings.TrimSuffix(path, "{$}")
@@ -55,7 +55,7 @@ func TestEveryRouteRefuses(t *testing.T) {
 // TestOnlyKnownRoutesChangeSomething: a form needs POST, and a GET never acts.
 func TestOnlyKnownRoutesChangeSomething(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	for _, rt := range r.routes() {
+	for _, rt := range routes() {
 		require.Regexp(t, `^(GET|POST) /`, rt.pattern)
 	}
 	b := r.as("operator")
@@ -76,7 +76,7 @@ func TestTheAddressOfAForm(t *testing.T) {
 	a := b.do(http.MethodGet, "/jobs/gone/stop", nil)
 	require.Equal(t, "/jobs/gone", a.Request.URL.Path)
 	require.Contains(t, text(a.page), "This job is not known any more.")
-	for _, rt := range r.routes() { // none of them is a page that does not exist
+	for _, rt := range routes() { // none of them is a page that does not exist
 		if method, path, _ := strings.Cut(rt.pattern, " "); method == http.MethodPost {
 			path = strings.NewReplacer("{", "", "}", "").Replace(path)
 			require.NotContains(t, text(b.do(http.MethodGet, path, nil).page), "There is no such page.", path)

@@ -19,7 +19,7 @@ const (
 
 // gridPage is a window of the rows of a checked file.
 type gridPage struct {
-	uploads.Look
+	*uploads.Look
 	*uploads.Window
 	// Which rows are shown, and the choices that there are.
 	Which   string
@@ -43,7 +43,7 @@ type gridChoice struct {
 func gridOf(v *visit, u *uploads.Look, which string, from int) (*gridPage, error) {
 	ctx, cancel := v.brief()
 	defer cancel()
-	p := &gridPage{Look: *u, Which: which, Unit: u.Checked.Summary.Format.Unit(), Outcomes: u.Import != nil && which != uploads.BadRows, Problems: u.Checked.Summary.Invalid > 0 && which != uploads.FailedRows}
+	p := &gridPage{Look: u, Which: which, Unit: u.Checked.Summary.Format.Unit(), Outcomes: u.Import != nil && which != uploads.BadRows, Problems: u.Checked.Summary.Invalid > 0 && which != uploads.FailedRows}
 	most := gridRows
 	if which == uploads.FailedRows {
 		most = gridFields
@@ -144,16 +144,13 @@ func (p *gridPage) Span() int {
 }
 
 // showRows shows any rows of a checked file, for correction in their place, with what became of their orders.
-func showRows(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func showRows(v *visit, u *uploads.Look) error {
 	if u.Checked == nil || !u.Checked.Shown || u.Job != nil {
 		return v.done(there(u.ID), "")
 	}
 	which, from := v.query("show"), 1
 	if text := v.query("from"); text != "" {
+		var err error
 		if from, err = strconv.Atoi(text); err != nil || from < 1 {
 			return badRequest("These rows have no such page.", "Begin at their first page.")
 		}
@@ -165,7 +162,7 @@ func showRows(v *visit) error {
 	if !slices.Contains(known, which) {
 		return badRequest("There are no rows called "+shorten(which, 40)+".", "Choose one of the list.")
 	}
-	p, err := gridOf(v, &u, which, from)
+	p, err := gridOf(v, u, which, from)
 	if err != nil {
 		return err
 	}

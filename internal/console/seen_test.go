@@ -120,7 +120,7 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 		"POST /fleet/resume":          {"/fleet/resume", nil, hold, "It is held by chief since "},
 		"POST /fleet/limit":           {"/fleet/limit?limit=5", []string{"limit", "5"}, hold, "It is held by chief since "},
 	}
-	for _, rt := range r.routes() {
+	for _, rt := range routes() {
 		if !strings.HasPrefix(rt.pattern, "POST ") {
 			continue
 		}

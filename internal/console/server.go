@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -200,41 +198,6 @@ func (s *Server) openUploads(dir string, schema *schema.Schema) {
 	}
 	s.desk = uploads.NewDesk(store, s.queue, s.jobs, uploads.Journaled(s.journal(), func(act *journal.Act, end error) { _ = s.unwritten(act, end) }))
 	s.desk.CheckBy(schema)
-}
-
-// routes returns what the console answers.
-func (s *Server) routes() []route {
-	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes(),
-		s.groupRoutes(), s.exportRoutes(), s.jobRoutes(), s.importRoutes(), s.pendingRoutes(), s.waitingRoutes(), s.approvalRoutes(), s.uploadRoutes())
-}
-
-// Handler returns the console's pages.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
-	known := make(map[string]bool)
-	for _, rt := range s.routes() {
-		known[rt.pattern] = true
-		mux.Handle(rt.pattern, s.handler(rt))
-	}
-	for _, rt := range s.routes() {
-		if at, form := strings.CutPrefix(rt.pattern, "POST "); form && !known["GET "+at] {
-			mux.Handle("GET "+at, s.handler(route{need: min(rt.need, Viewer), does: "This page", serve: formAddress}))
-		}
-	}
-	mux.Handle("GET /static/{hash}/{file}", http.HandlerFunc(serveStatic))
-	mux.Handle("GET /favicon.ico", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, staticURL("icon.svg"), http.StatusFound)
-	}))
-	mux.Handle("/", s.handler(route{need: Viewer, does: "This page", serve: func(*visit) error {
-		return notFound("There is no such page.", "Choose one from the menu.")
-	}}))
-	return s.guard(mux)
-}
-
-// formAddress answers whoever opens the address of a form, which is in the address bar
-// after a refusal. It leads to the page that has the form.
-func formAddress(v *visit) error {
-	return v.done(path.Dir(v.URL.Path), "This address only takes a form, so nothing was done. Here is the page that it belongs to.")
 }
 
 // warnings passes what net/http complains about to the log.

@@ -21,38 +21,6 @@ import (
 	"orderpost/internal/platform/jobs"
 )
 
-func (s *Server) uploadRoutes() []route {
-	on := func(method, path, does string, serve func(*visit) error) route {
-		return route{pattern: method + " " + path, need: Importer, does: does, serve: func(v *visit) error {
-			if v.s.desk == nil {
-				return &problem{status: http.StatusServiceUnavailable, what: "This console takes no uploads.", todo: sentence(v.s.noUploads)}
-			}
-			return refusal(serve(v))
-		}}
-	}
-	return []route{
-		on("GET", "/upload", "Uploading files", showUploads),
-		on("POST", "/upload", "Uploading files", receiveUpload).needsNothing("it brings a new file, and is about nothing that is there"),
-		on("POST", "/letters/{seq}/correct", "Correcting an order", correctLetter).needsNothing("it brings a new file, and does nothing to the dead letter"),
-		on("GET", "/upload/template", "A file to begin with", templateFile),
-		on("GET", "/upload/{id}", "The page of an upload", showUpload),
-		on("POST", "/upload/{id}/check", "Checking a file", checkUpload),
-		on("POST", "/upload/{id}/accept", "Checking a file", acceptMapping),
-		on("POST", "/upload/{id}/header", "Checking a file", chooseHeader),
-		on("POST", "/upload/{id}/correct", "Correcting a file", correctRows),
-		on("POST", "/upload/{id}/import", "Importing a file", importUpload),
-		on("POST", "/upload/{id}/stop", "Stopping an import", stopUpload),
-		on("GET", "/upload/{id}/remove", "Removing a file", removeUpload),
-		on("POST", "/upload/{id}/remove", "Removing a file", removeUpload),
-		on("GET", "/upload/{id}/mapping", "The mapping of a file", mappingFile),
-		on("POST", "/upload/{id}/columns", "Checking a file", loadMapping),
-		on("GET", "/upload/{id}/rejects", "The bad rows of a file", rejectsFile),
-		on("GET", "/upload/{id}/results", "The results of a file", resultsFile),
-		on("GET", "/upload/{id}/rows", "The rows of a file", showRows),
-		on("GET", "/upload/{id}/events", "The progress of an upload", uploadEvents),
-	}
-}
-
 // refusal makes a page of what a person can do something about.
 func refusal(err error) error {
 	status := map[uploads.Kind]int{uploads.Unusable: http.StatusUnprocessableEntity, uploads.TooLarge: http.StatusRequestEntityTooLarge,
@@ -72,9 +40,6 @@ func there(id string) string { return "/upload/" + id }
 func uploader(v *visit) uploads.Person {
 	return uploads.Person{Name: v.person().Name, How: v.person().How, From: v.s.client(v.Request)}
 }
-
-// uploadOf returns the upload of the request.
-func uploadOf(v *visit) (uploads.Look, error) { return v.s.desk.Look(v.PathValue("id")) }
 
 type uploadPage struct {
 	Limits  uploads.Config
@@ -169,7 +134,7 @@ func size(n int64) string {
 }
 
 type uploadedPage struct {
-	uploads.Look
+	*uploads.Look
 	Word, Tone, Says string
 	Percent          int
 	Failed           string
@@ -223,13 +188,9 @@ const (
 	topRows = 20
 )
 
-func showUpload(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func showUpload(v *visit, u *uploads.Look) error {
 	p := uploadedPage{Look: u, Types: append(importer.Types(), importer.LeaveOut), Encodings: importer.Encodings()}
-	p.Word, p.Tone, p.Says = standing(&u)
+	p.Word, p.Tone, p.Says = standing(u)
 	if p.Job != nil {
 		v.live, p.Percent = true, p.Job.Progress().Percent()
 		return v.render("uploaded", u.Name, p)
@@ -253,7 +214,8 @@ func showUpload(v *visit) error {
 			if c.Summary.Invalid > 0 {
 				which = uploads.BadRows
 			}
-			if p.Grid, err = gridOf(v, &u, which, 1); err != nil {
+			var err error
+			if p.Grid, err = gridOf(v, u, which, 1); err != nil {
 				return err
 			}
 		}
@@ -369,12 +331,8 @@ func accept(m *importer.Mapping, field string, code importer.Code) {
 }
 
 // checkUpload sets the columns and starts the check.
-func checkUpload(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
-	set, err := settingsOf(v, &u)
+func checkUpload(v *visit, u *uploads.Look) error {
+	set, err := settingsOf(v, u)
 	if err != nil {
 		return err
 	}
@@ -394,22 +352,14 @@ func checkAgain(v *visit, id string, set importer.Reading) error {
 }
 
 // acceptMapping notes that cells which the check asked about are right, and checks again.
-func acceptMapping(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func acceptMapping(v *visit, u *uploads.Look) error {
 	set := u.Settings
 	accept(&set.Mapping, v.field("field"), importer.Code(v.field("code")))
 	return checkAgain(v, u.ID, set)
 }
 
 // chooseHeader sets the row that names the columns, with what the console proposes for them, and checks.
-func chooseHeader(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func chooseHeader(v *visit, u *uploads.Look) error {
 	c := importer.Choices{Reading: u.Settings}
 	if err := takeOptions(v, &c, "header-row", "sheet"); err != nil {
 		return err
@@ -423,11 +373,7 @@ func chooseHeader(v *visit) error {
 }
 
 // correctRows takes corrected cells and rows to leave out, and checks again.
-func correctRows(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func correctRows(v *visit, u *uploads.Look) error {
 	set, form := u.Settings, v.PostForm
 	lines, columns, was, now := form["line"], form["column"], form["was"], form["now"]
 	if n := len(lines); len(columns) != n || len(was) != n || len(now) != n {
@@ -452,13 +398,9 @@ func correctRows(v *visit) error {
 }
 
 // importUpload starts or resumes an import.
-func importUpload(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
+func importUpload(v *visit, u *uploads.Look) error {
 	var c importer.Choices
-	err = takeOptions(v, &c, "skip-invalid", "retry-failed", "deadline", "not-before", "allow-past", "lane", "direct", "canary")
+	err := takeOptions(v, &c, "skip-invalid", "retry-failed", "deadline", "not-before", "allow-past", "lane", "direct", "canary")
 	if err == nil {
 		err = optionProblem(errors.Join(c.Check(), c.CheckDeadline()))
 	}
@@ -485,12 +427,8 @@ func stopUpload(v *visit) error {
 }
 
 // removeUpload says whose file would go, and removes it when that is confirmed.
-func removeUpload(v *visit) error {
-	u, err := uploadOf(v)
-	if err != nil {
-		return err
-	}
-	_, _, says := standing(&u)
+func removeUpload(v *visit, u *uploads.Look) error {
+	_, _, says := standing(u)
 	c := &confirmation{Title: "Remove " + shorten(u.Name, 60), Button: "Remove the file", Danger: true, Back: there(u.ID), Seen: u.Mark, Inputs: []input{noteInput(false)},
 		Says:  []string{"The file goes away, with its columns, its check and its bad rows. Orders that were imported from it stay."},
 		Facts: []fact{{"File", u.Name}, {"Uploaded", stamp(u.At) + " by " + u.By.Name}, {"Now", says}}}

@@ -11,28 +11,6 @@ import (
 	"orderpost/internal/queue"
 )
 
-// route is one thing that the console answers. Adding a page takes a route, its
-// function, and a template of the page's name.
-type route struct {
-	// pattern is as in http.ServeMux, such as "GET /fleet".
-	pattern string
-	// need is the lowest role.
-	need Role
-	// does completes "… needs the role operator" for whoever is refused, such as
-	// "Holding the fleet".
-	does string
-	// free is why the form of a POST route needs not carry what its page showed (the field
-	// "seen"); empty = it must.
-	free  string
-	serve func(*visit) error
-}
-
-// needsNothing returns the route as one whose form needs not carry what its page showed.
-func (rt route) needsNothing(why string) route {
-	rt.free = why
-	return rt
-}
-
 // visit is one request of one person.
 type visit struct {
 	*http.Request

@@ -15,16 +15,6 @@ import (
 	"orderpost/internal/status"
 )
 
-func (s *Server) waitingRoutes() []route {
-	return []route{
-		{pattern: "GET /waiting", need: Viewer, does: "The waiting room", serve: showWaiting},
-		{pattern: "GET /import/pause", need: Importer, does: "Pausing an import", serve: pauseImport},
-		{pattern: "POST /import/pause", need: Importer, does: "Pausing an import", serve: pauseImport},
-		{pattern: "GET /import/resume", need: Importer, does: "Letting an import go on", serve: resumeImport},
-		{pattern: "POST /import/resume", need: Importer, does: "Letting an import go on", serve: resumeImport},
-	}
-}
-
 // roomWatch reads the waiting room once for all viewers, at most once a second: the
 // broker lists up to 100,000 seconds and imports.
 type roomWatch struct {
