@@ -44,8 +44,7 @@ func askedActOf(v *visit) (*askedAct, error) {
 	if v.Method == http.MethodPost {
 		a.ID = v.field("act")
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	var err error
 	if a.feeding, err = imports.ReadFeeding(ctx, v.s.queue, 0); err != nil {
 		return nil, err
@@ -267,8 +266,7 @@ func refuseAct(v *visit) error {
 
 // aboutToAsk tells the person before an act that it needs a second one.
 func aboutToAsk(v *visit, c *confirmation, about journal.About) error {
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	needs, err := approval.Needs(ctx, v.s.queue, about)
 	if needs {
 		c.Says = append(c.Says, "Here this needs a second person. Nothing is done before another login approves it.")

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"unicode"
 
@@ -20,7 +19,7 @@ type lookalike struct {
 }
 
 // Link is the address of the twin's page.
-func (l *lookalike) Link() string { return "/order?no=" + url.QueryEscape(l.Twin) }
+func (l *lookalike) Link() string { return orderAddress(l.Twin) }
 
 // twins are letters of other scripts, and signs, that fonts draw like one of ASCII.
 var twins = func() map[rune]rune {

@@ -83,8 +83,7 @@ type approvalsPage struct {
 }
 
 func showApprovals(v *visit) error {
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	f, err := imports.ReadFeeding(ctx, v.queue(), 0)
 	if err != nil {
 		return err
@@ -122,8 +121,7 @@ func assessmentOf(v *visit) (*assessment, error) {
 	if v.Method == http.MethodPost {
 		a.Batch = v.field("batch")
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	q := v.s.queue
 	var err error
 	if a.imp, err = imports.ReadImport(ctx, q, a.Batch); err != nil {

@@ -89,8 +89,7 @@ func saveExport(v *visit, job *jobs.Job) error {
 	about := p.about(deadletter.Tally{}, "")
 	about.Expected = map[string]int{"exported": survey.Orders}
 	about.Details["format"] = format
-	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
-	defer cancel()
+	ctx := v.within(actTimeout)
 	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
 	if err != nil {
 		return unannounced(err)

@@ -22,8 +22,7 @@ type fleetNow struct {
 
 // readFleetNow reads the fleet.
 func readFleetNow(v *visit) (*fleetNow, error) {
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	view, err := v.s.fleet.Read(ctx)
 	if err != nil {
 		return nil, err
@@ -131,10 +130,7 @@ func limitFleet(v *visit) error {
 	if err != nil {
 		return err
 	}
-	text := v.query("limit")
-	if v.Method == "POST" {
-		text = v.field("limit")
-	}
+	text := v.given("limit")
 	l, wrong := fleet.ReadLimit(text)
 	if text == "" || wrong != nil {
 		page := limitPage{Now: describeLimit(f.Limit), Value: text}

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,33 @@ var functions = template.FuncMap{
 	"minus":    func(a, b int) int { return a - b },
 	"coloured": resultTone,
 	"formats":  importer.Formats,
+}
+
+// parameters returns those of an address: names and values in turn. An empty value is left out.
+func parameters(pairs ...string) url.Values {
+	q := make(url.Values)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+// address returns the address of a page with parameters.
+func address(path string, q url.Values) string {
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// unlessZero writes a number for an address; 0 = "".
+func unlessZero(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
 }
 
 // dict makes a map of names and values, for templates that take several.

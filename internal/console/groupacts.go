@@ -91,9 +91,7 @@ func startPreview(v *visit, p *plan, title string, run jobRun) error {
 	if err != nil {
 		return busy(err)
 	}
-	wait, enough := context.WithTimeout(v.Context(), previewWait)
-	defer enough()
-	_ = job.Wait(wait) // the job's page shows either
+	_ = job.Wait(v.within(previewWait)) // the job's page shows either
 	return v.done("/jobs/"+job.ID, "")
 }
 
@@ -112,8 +110,7 @@ func readPlan(v *visit, act journal.Kind) (*plan, error) {
 		return nil, badRequest("The filter has a mistake: "+sentence(wrong[0].Error()), "Correct it on the page of dead letters.")
 	}
 	p.Selects, p.fields = matcher.Selects, p.filter.Fields(matcher)
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	last, err := deadletter.LastLetter(ctx, v.s.queue)
 	if err != nil {
 		return nil, err
@@ -249,7 +246,7 @@ func (p *plan) facts() []fact {
 
 // again is the form that previews the plan once more, changed.
 func (p *plan) again(change ...string) url.Values {
-	values := url.Values{"filter": {filterFields(p.filter).Encode()}}
+	values := url.Values{"filter": {url.Values(p.filter.Values()).Encode()}}
 	values.Set("act", string(p.act))
 	values.Set("seen", strconv.FormatUint(p.Last, 10))
 	if p.unknown {
@@ -358,8 +355,7 @@ func startGroup(v *visit, preview *jobs.Job, p *plan, expected deadletter.Tally,
 	if as != order.OutcomeNone {
 		about.Details["as"] = as.String()
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
-	defer cancel()
+	ctx := v.within(actTimeout)
 	act, err := approval.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about)})
 	if err != nil {
 		return unannounced(err)

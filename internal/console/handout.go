@@ -75,8 +75,7 @@ func handOut(v *visit, u *uploads.Look, what, name string, write func(io.Writer)
 	if u.Import != nil {
 		about.Batch = u.Import.Batch
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
-	defer cancel()
+	ctx := v.within(actTimeout)
 	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
 	if err != nil {
 		return unannounced(err)

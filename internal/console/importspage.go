@@ -169,12 +169,8 @@ type importPage struct {
 
 // importOf returns the import that the request names.
 func importOf(v *visit) (*imports.Import, error) {
-	name := v.query("batch")
-	if v.Method == http.MethodPost {
-		name = v.field("batch")
-	}
-	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
-	defer cancel()
+	name := v.given("batch")
+	ctx := v.brief()
 	imp, err := imports.ReadImport(ctx, v.queue(), name)
 	if err == nil && imp == nil {
 		err = notFound(fmt.Sprintf("Nothing is known about an import %q.", shorten(plain(name), 100)), "The page Imports lists those that are known.")
@@ -200,8 +196,7 @@ func showImport(v *visit) error {
 	}
 	p := importPage{MayImport: v.may(Importer), Fates: fates(imp.Counts), Cancel: v.s.cancelling(imp.Batch)}
 	p.importLine, p.Behind = lineOf(v, imp)
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	if p.Waits, err = v.s.queue.Waiting.Of(ctx, imports.ImportToken(imp.Batch)); err != nil {
 		return err
 	}
@@ -252,8 +247,7 @@ func cancelImport(v *visit) error {
 		Says:   []string{"The workers are told, and post none of its orders from then on. Other imports go on. If the import still runs, it stops.", "Orders that have an outcome keep it."},
 		Fields: []fact{{"batch", imp.Batch}}, Seen: mark(imp.Batch, imp.Rows, imp.Fingerprint, imp.StartedAt, imp.CancelledAt, began), Changed: changed, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {
-		ctx, cancel := context.WithTimeout(v.Context(), previewTime)
-		defer cancel()
+		ctx := v.within(previewTime)
 		would, err := imports.WouldCancelBatch(ctx, v.s.queue, imp.Batch)
 		if err != nil {
 			return err

@@ -228,8 +228,7 @@ func (p *jobPage) followReplay(v *visit, plan *plan) error {
 	plan.mu.Lock()
 	orders := slices.Sorted(slices.Values(plan.orders))
 	plan.mu.Unlock()
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	for _, no := range orders {
 		f, err := status.Find(ctx, v.queue(), no)
 		if err != nil {

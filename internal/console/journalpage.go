@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ type actLine struct {
 	journal.Item
 	// What is the act in words, Ended how it ended.
 	What, Ended, Tone string
-	More              []fact
+	More              facts
 }
 
 func showJournal(v *visit) error {
@@ -43,8 +42,7 @@ func showJournal(v *visit) error {
 			return badRequest("The page that this link names does not exist.", "Begin with the newest acts.")
 		}
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	page, err := journal.Read(ctx, v.queue(), query)
 	if err != nil {
 		return err
@@ -54,13 +52,7 @@ func showJournal(v *visit) error {
 		p.Acts = append(p.Acts, describeAct(item))
 	}
 	if page.Next > 0 {
-		more := url.Values{"before": {strconv.FormatUint(page.Next, 10)}}
-		for name, value := range map[string]string{"by": p.By, "kind": p.Kind, "no": p.OrderNo} {
-			if value != "" {
-				more.Set(name, value)
-			}
-		}
-		p.Older = "/journal?" + more.Encode()
+		p.Older = address("/journal", parameters("before", unlessZero(page.Next), "by", p.By, "kind", p.Kind, "no", p.OrderNo))
 	}
 	return v.render("journal", "Journal", p)
 }
@@ -68,11 +60,7 @@ func showJournal(v *visit) error {
 // describeAct puts an act into words.
 func describeAct(item journal.Item) actLine {
 	l := actLine{Item: item, What: actWords(item.About), Ended: "no result yet", Tone: "warn"}
-	add := func(name, value string) {
-		if value != "" {
-			l.More = append(l.More, fact{name, value})
-		}
-	}
+	add := l.More.say
 	add("Note", item.Note)
 	add("Import", item.Batch)
 	for _, name := range slices.Sorted(maps.Keys(item.Filter)) {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +48,7 @@ func findLast(v *visit) (*lastOrders, error) {
 	if l.Outcome != "" && !slices.Contains(l.Outcomes, l.Outcome) {
 		return nil, badRequest("There is no outcome "+shorten(l.Outcome, 40)+".", "Choose one of the list.")
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	results := v.queue().Results()
 	state, err := results.State(ctx)
 	if err != nil {
@@ -120,19 +118,7 @@ func containsFold(text, part string) bool {
 
 // address returns the address of the page with the records before a sequence; 0 = the first page.
 func (l *lastOrders) address(before uint64) string {
-	q := make(url.Values)
-	for name, value := range map[string]string{"outcome": l.Outcome, "batch": l.Batch, "answer": l.Answer, "from": l.From, "to": l.To} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if before > 0 {
-		q.Set("before", strconv.FormatUint(before, 10))
-	}
-	if len(q) == 0 {
-		return "/order"
-	}
-	return "/order?" + q.Encode()
+	return address("/order", parameters("outcome", l.Outcome, "batch", l.Batch, "answer", l.Answer, "from", l.From, "to", l.To, "before", unlessZero(before)))
 }
 
 // firstAt returns the sequence of the first record that was stored at or after a time; last+1 if none was.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,7 +192,7 @@ func replayLetter(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.done("/order?no="+url.QueryEscape(l.Name()), "The order is back in the queue. Its dead letter stays until it has its outcome.")
+	return v.done(orderAddress(l.Name()), "The order is back in the queue. Its dead letter stays until it has its outcome.")
 }
 
 // typed is what must be typed to confirm an act on a letter: the order number, or the
@@ -253,7 +252,7 @@ func resolveOrder(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.done("/order?no="+url.QueryEscape(l.Name()), "Recorded: the order is "+as.String()+".")
+	return v.done(orderAddress(l.Name()), "Recorded: the order is "+as.String()+".")
 }
 
 // refused turns the protocol's refusals into sentences.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -91,39 +92,11 @@ func readFilter(values url.Values) deadletter.LetterFilter {
 		OrderNo: values.Get("order-no"), Since: text("since"), Until: text("until")}
 }
 
-// filterFields is the reverse of readFilter.
-func filterFields(f deadletter.LetterFilter) url.Values {
-	values := make(url.Values)
-	set := func(name string, texts ...string) {
-		for _, text := range texts {
-			if text != "" {
-				values.Add(name, text)
-			}
-		}
-	}
-	set("outcome", f.Outcomes...)
-	set("status", f.Statuses...)
-	set("reason", f.Reason)
-	set("answer", f.Answer)
-	set("batch", f.Batch)
-	set("order-no", f.OrderNo)
-	set("since", f.Since)
-	set("until", f.Until)
-	return values
-}
-
 // lettersAt is the address of the list with a filter and more parameters.
 func lettersAt(f deadletter.LetterFilter, more ...string) string {
-	values := filterFields(f)
-	for i := 0; i+1 < len(more); i += 2 {
-		if more[i+1] != "" {
-			values.Set(more[i], more[i+1])
-		}
-	}
-	if len(values) == 0 {
-		return "/letters"
-	}
-	return "/letters?" + values.Encode()
+	values := url.Values(f.Values())
+	maps.Copy(values, parameters(more...))
+	return address("/letters", values)
 }
 
 func showLetters(v *visit) error {
@@ -157,8 +130,7 @@ func showLetters(v *visit) error {
 	}
 	rows := page.Rows
 	if v.s.watch.queue.Conn.Connected() { // otherwise the page shows what was known last
-		ctx, cancel := context.WithTimeout(v.Context(), lettersTimeout)
-		defer cancel()
+		ctx := v.within(lettersTimeout)
 		if now, err := index.Rows(ctx, matcher, rows); err != nil {
 			index.note(err)
 		} else {
@@ -181,7 +153,7 @@ func showLetters(v *visit) error {
 		p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(from, 10))
 	}
 	p.group(v.query("groups") == "all")
-	p.Query = filterFields(p.Filter).Encode()
+	p.Query = url.Values(p.Filter.Values()).Encode()
 	p.Choose = v.may(Importer) && p.Whole
 	p.Settles = v.may(Operator)
 	p.From, p.Before, p.NothingTicked = v.query("from"), v.query("before"), v.query("ticked") == "none"

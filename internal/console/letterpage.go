@@ -2,11 +2,9 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -21,7 +19,7 @@ import (
 type letterPage struct {
 	*settle.Letter
 	Says      string
-	Facts     []fact
+	Facts     facts
 	Events    []event
 	Body      string
 	OrderLink string
@@ -43,7 +41,7 @@ func showLetter(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := letterPage{Letter: l, Says: sentence(l.Outcome.Meaning()), OrderLink: "/order?no=" + url.QueryEscape(l.Name()),
+	p := letterPage{Letter: l, Says: sentence(l.Outcome.Meaning()), OrderLink: orderAddress(l.Name()),
 		Settles: v.may(Operator), Resolves: resolvable(l, entry.Record)}
 	underway, err := deadletter.Underway(v.Context(), v.queue(), []*settle.Letter{l})
 	if err != nil {
@@ -52,11 +50,7 @@ func showLetter(v *visit) error {
 	history := orderPage{Found: status.Found{Entry: entry, Letters: []*settle.Letter{l}}}
 	history.list()
 	p.Events = history.Events
-	say := func(name, value string) {
-		if value != "" {
-			p.Facts = append(p.Facts, fact{name, value})
-		}
-	}
+	say := p.Facts.say
 	if underway[0] {
 		say("Under way", "a replay or a correction of the order is in the queue")
 	}
@@ -128,8 +122,7 @@ func readLetter(v *visit, q *queue.Queue) (*settle.Letter, error) {
 	if err != nil || seq == 0 {
 		return nil, notFound("There is no such dead letter.", "Choose one from the list.")
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
-	defer cancel()
+	ctx := v.brief()
 	l, err := deadletter.LetterAt(ctx, q, seq)
 	if err == nil && l == nil {
 		err = errLetterGone()

@@ -23,7 +23,7 @@ type orderPage struct {
 	Word   string // the outcome, retrying, or pending
 	Tone   string
 	Says   string
-	Facts  []fact
+	Facts  facts
 	Events []event
 	Steps  []status.Step
 	// ActOn is the dead letter that the buttons of the steps are about; 0 = there is none, or the person may not act.
@@ -48,6 +48,16 @@ type letterBody struct {
 // fact is a name with its value.
 type fact struct{ Name, Value string }
 
+// facts are those of a page, in order.
+type facts []fact
+
+// say adds a fact, unless its value is empty.
+func (f *facts) say(name, value string) {
+	if value != "" {
+		*f = append(*f, fact{name, value})
+	}
+}
+
 // event is an entry of an order's time line.
 type event struct {
 	At     time.Time
@@ -66,8 +76,7 @@ func showOrder(v *visit) error {
 	if len(p.No) > 4*order.MaxOrderNo {
 		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	found, err := status.Find(ctx, v.queue(), p.No)
 	if err != nil {
 		return err
@@ -152,11 +161,7 @@ func tone(o order.Outcome) string {
 
 // list collects the facts and the time line.
 func (p *orderPage) list() {
-	say := func(name, value string) {
-		if value != "" {
-			p.Facts = append(p.Facts, fact{name, value})
-		}
-	}
+	say := p.Facts.say
 	happened := func(at time.Time, tone, what, detail, answer string) {
 		if !at.IsZero() {
 			p.Events = append(p.Events, event{At: at, What: what, Detail: detail, Answer: answer, Tone: tone})

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"strconv"
 	"time"
 
@@ -36,27 +35,17 @@ type pendingPage struct {
 }
 
 func pendingAddress(f status.PendingFilter, from uint64) string {
-	values := url.Values{}
-	if f.Batch != "" {
-		values.Set("batch", f.Batch)
-	}
+	retrying := ""
 	if f.Retrying {
-		values.Set("retrying", "on")
+		retrying = "on"
 	}
-	if from > 0 {
-		values.Set("from", strconv.FormatUint(from, 10))
-	}
-	if len(values) == 0 {
-		return "/pending"
-	}
-	return "/pending?" + values.Encode()
+	return address("/pending", parameters("batch", f.Batch, "retrying", retrying, "from", unlessZero(from)))
 }
 
 func showPending(v *visit) error {
 	p := pendingPage{Filter: status.PendingFilter{Batch: v.query("batch"), Retrying: v.query("retrying") == "on"}}
 	p.From, _ = strconv.ParseUint(v.query("from"), 10, 64)
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	counts, err := v.queue().Census.Count(ctx)
 	if err != nil {
 		return err

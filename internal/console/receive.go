@@ -2,7 +2,6 @@ package console
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,15 +80,12 @@ func checkItself(v *visit, id string) {
 	if err != nil || v.s.desk.Check(id, uploader(v), arranged) != nil {
 		return
 	}
-	wait, enough := context.WithTimeout(v.Context(), previewWait)
-	defer enough()
-	_ = v.s.desk.Wait(wait, id) // the page shows either the result or the progress
+	_ = v.s.desk.Wait(v.within(previewWait), id) // the page shows either the result or the progress
 }
 
 // remembered returns the mapping of the last import of a file with the same columns, and that import; nil = none is known.
 func remembered(v *visit, h *importer.Head) (importer.Mapping, *imports.Import) {
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	all, err := imports.Imports(ctx, v.queue())
 	if err != nil { // then the names alone tell
 		return importer.Mapping{}, nil

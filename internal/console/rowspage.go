@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -41,8 +40,7 @@ type gridChoice struct {
 
 // gridOf reads a window of the rows of a checked file: which is as in [uploads.Desk.Rows].
 func gridOf(v *visit, u *uploads.Look, which string, from int) (*gridPage, error) {
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	p := &gridPage{Look: u, Which: which, Unit: u.Checked.Summary.Format.Unit(), Outcomes: u.Import != nil && which != uploads.BadRows, Problems: u.Checked.Summary.Invalid > 0 && which != uploads.FailedRows}
 	most := gridRows
 	if which == uploads.FailedRows {
@@ -57,13 +55,13 @@ func gridOf(v *visit, u *uploads.Look, which string, from int) (*gridPage, error
 	}
 	p.Edit, _ = strconv.Atoi(v.query("edit"))
 	if from > 1 {
-		p.First = p.address(which, 0)
+		p.First = p.link(which, 0, 0)
 	}
 	if p.Window.Next > 0 {
-		p.Next = p.address(which, p.Window.Next)
+		p.Next = p.link(which, p.Window.Next, 0)
 	}
 	choose := func(name, which string) {
-		p.Choices = append(p.Choices, gridChoice{name, p.address(which, 0), which == p.Which})
+		p.Choices = append(p.Choices, gridChoice{name, p.link(which, 0, 0), which == p.Which})
 	}
 	choose("all "+count(p.Total), uploads.AllRows)
 	if p.Bad > 0 {
@@ -78,9 +76,6 @@ func gridOf(v *visit, u *uploads.Look, which string, from int) (*gridPage, error
 	return p, nil
 }
 
-// address returns the address of a window.
-func (p *gridPage) address(which string, from int) string { return p.link(which, from, 0) }
-
 // EditLink is the address of the same window, with the cells of a row as fields.
 func (p *gridPage) EditLink(line int) string {
 	return p.link(p.Which, p.Lines[0].Number, line) + "#line-" + strconv.Itoa(line)
@@ -88,20 +83,10 @@ func (p *gridPage) EditLink(line int) string {
 
 // link returns the address of a window, in which the cells of a row are fields; 0 = of none.
 func (p *gridPage) link(which string, from, edit int) string {
-	q := make(url.Values)
-	if which != "" {
-		q.Set("show", which)
+	if from == 1 {
+		from = 0
 	}
-	if from > 1 {
-		q.Set("from", strconv.Itoa(from))
-	}
-	if edit > 0 {
-		q.Set("edit", strconv.Itoa(edit))
-	}
-	if len(q) == 0 {
-		return there(p.ID) + "/rows"
-	}
-	return there(p.ID) + "/rows?" + q.Encode()
+	return address(there(p.ID)+"/rows", parameters("show", which, "from", unlessZero(uint64(from)), "edit", unlessZero(uint64(edit))))
 }
 
 // Field reports whether a cell is shown as a field: those that are wrong, those of a row that failed, and those of the row

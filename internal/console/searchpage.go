@@ -67,8 +67,7 @@ func searchFor(v *visit, text string) error {
 	if len(text) > order.MaxOrderNo {
 		return badRequest("A search has at most "+count(order.MaxOrderNo)+" bytes.", "Search for the beginning of it.")
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	if err := searchOrders(ctx, v, &p); err != nil {
 		return err
 	}

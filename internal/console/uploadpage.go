@@ -227,9 +227,7 @@ func showUpload(v *visit, u *uploads.Look) error {
 	}
 	if i := u.Import; i != nil {
 		p.Fates = fates(i.Summary.Counts())
-		ctx, cancel := v.brief()
-		hold, err := imports.HeldBy(ctx, v.queue(), i.Batch)
-		cancel()
+		hold, err := imports.HeldBy(v.brief(), v.queue(), i.Batch)
 		if err != nil {
 			return err
 		}
@@ -410,8 +408,7 @@ func importUpload(v *visit, u *uploads.Look) error {
 	if v.field("resume") == "on" && u.Import != nil {
 		c.Sending = u.Import.Sending
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
-	defer cancel()
+	ctx := v.within(actTimeout)
 	if err := v.s.desk.Import(ctx, u.ID, uploader(v), v.seen(), c.Sending); err != nil {
 		return err
 	}

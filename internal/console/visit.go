@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"orderpost/internal/approval"
 	"orderpost/internal/queue"
@@ -47,8 +48,13 @@ func (v *visit) queue() *queue.Queue {
 
 // brief returns the request's context for reads that a page waits for. The queue
 // itself waits for a broker that is away, longer than a person does.
-func (v *visit) brief() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(v.Context(), readTimeout)
+func (v *visit) brief() context.Context { return v.within(readTimeout) }
+
+// within returns the request's context, which ends after a while at the latest.
+func (v *visit) within(most time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(v.Context(), most)
+	context.AfterFunc(v.Context(), cancel) // net/http ends it with the request
+	return ctx
 }
 
 // refreshes reports whether the page asked for itself, and no person did.
@@ -56,6 +62,14 @@ func (v *visit) refreshes() bool { return v.Header.Get("HX-Request") == "true" }
 
 // query returns a parameter of the URL.
 func (v *visit) query(name string) string { return v.URL.Query().Get(name) }
+
+// given returns a field of a form, or the parameter of the URL that leads to the form.
+func (v *visit) given(name string) string {
+	if v.Method == http.MethodPost {
+		return v.field(name)
+	}
+	return v.query(name)
+}
 
 // field returns a field of a form, without spaces around it.
 func (v *visit) field(name string) string { return strings.TrimSpace(lines(v.PostFormValue(name))) }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -70,8 +69,7 @@ type pausedLine struct {
 
 func showWaiting(v *visit) error {
 	snap := v.s.watch.look(v.Context())
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	room, err := v.s.room.read(ctx, v.s.queue, snap.Fleet.Lanes)
 	if err != nil {
 		return err
@@ -111,12 +109,8 @@ func heldChanged(h *imports.Hold) string {
 
 // heldImport reads an import's name and what holds it.
 func heldImport(v *visit) (batch, name string, h *imports.Hold, err error) {
-	batch = v.query("batch")
-	if v.Method == http.MethodPost {
-		batch = v.field("batch")
-	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	batch = v.given("batch")
+	ctx := v.brief()
 	imp, err := imports.ReadImport(ctx, v.queue(), batch)
 	if err != nil {
 		return "", "", nil, err
@@ -154,8 +148,7 @@ func pauseImport(v *visit) error {
 	if h != nil {
 		c.Warning = "The import is held already, by " + h.By() + "."
 	}
-	ctx, cancel := v.brief()
-	defer cancel()
+	ctx := v.brief()
 	waits, err := v.queue().Waiting.Of(ctx, imports.ImportToken(batch))
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,31 +28,28 @@ func (f *LetterFilter) Empty() bool {
 	return len(f.Outcomes)+len(f.Statuses) == 0 && f.Reason+f.Answer+f.Batch+f.OrderNo+f.Since+f.Until == ""
 }
 
-// Fields returns the filter by the names of its flags, for the record: ages are given
-// as the times that m has read. It returns all=true for every letter.
+// Values returns the filter by the names of its flags, as it was written.
+func (f *LetterFilter) Values() map[string][]string {
+	values := map[string][]string{"outcome": f.Outcomes, "status": f.Statuses, "reason": {f.Reason}, "answer": {f.Answer}, "batch": {f.Batch},
+		"order-no": {f.OrderNo}, "since": {f.Since}, "until": {f.Until}}
+	maps.DeleteFunc(values, func(_ string, texts []string) bool { return strings.Join(texts, "") == "" })
+	return values
+}
+
+// Fields is Values for the record: ages are given as the times that m has read. It returns
+// all=true for every letter.
 func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
-	fields := make(map[string][]string)
-	set := func(name string, values ...string) {
-		if len(values) > 0 && values[0] != "" {
-			fields[name] = values
-		}
-	}
 	moment := func(at time.Time) string {
 		if at.IsZero() {
 			return ""
 		}
 		return at.UTC().Format(time.RFC3339Nano)
 	}
-	set("outcome", f.Outcomes...)
-	set("status", f.Statuses...)
-	set("reason", f.Reason)
-	set("answer", f.Answer)
-	set("batch", f.Batch)
-	set("since", moment(m.begin))
-	set("until", moment(m.end))
-	set("order-no", f.OrderNo)
+	kept := *f
+	kept.Since, kept.Until = moment(m.begin), moment(m.end)
+	fields := kept.Values()
 	if len(fields) == 0 {
-		set("all", "true")
+		fields["all"] = []string{"true"}
 	}
 	return fields
 }
