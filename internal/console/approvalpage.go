@@ -3,9 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -106,73 +104,73 @@ const assessLasts = 10 * time.Minute
 
 // assessment is what waits of an import, and where its approval stands.
 type assessment struct {
-	Batch   string
-	name    string
-	imp     *imports.Import
-	feeding *imports.Feeding
-	entry   imports.Approval
-	Seen    *imports.Assessment // nil while it is read
-	job     *jobs.Job
+	matter
+	Batch string
+	name  string
+	imp   *imports.Import
+	Seen  *imports.Assessment // nil while it is read
 }
 
 // assessmentOf reads what waits of the import that the request names, or shows how far that is.
 func assessmentOf(v *visit) (*assessment, error) {
-	a := &assessment{Batch: v.query("batch")}
-	if v.Method == http.MethodPost {
-		a.Batch = v.field("batch")
-	}
-	ctx := v.brief()
-	q := v.s.queue
+	a := &assessment{Batch: v.given("batch")}
+	ctx, q := v.brief(), v.s.queue
 	var err error
 	if a.imp, err = imports.ReadImport(ctx, q, a.Batch); err != nil {
-		return nil, err
+		return a, err
 	}
 	if a.feeding, err = imports.ReadFeeding(ctx, q, 0); err != nil {
-		return nil, err
+		return a, err
 	}
 	token := imports.ImportToken(a.Batch)
 	if entry := a.feeding.Approvals.Imports[token]; entry != nil {
 		a.entry = *entry
 	} else if a.imp == nil {
-		return nil, notFound(fmt.Sprintf("Nothing is known about an approval of an import %q.", shorten(plain(a.Batch), 100)), "The page Approvals lists what waits for one.")
+		return a, notFound(fmt.Sprintf("Nothing is known about an approval of an import %q.", shorten(plain(a.Batch), 100)), "The page Approvals lists what waits for one.")
 	}
 	if a.name = a.Batch; a.imp != nil {
 		a.name, _ = importName(a.imp)
 	}
+	a.words, a.page, a.field = importWording, approval.Address(a.Batch), fact{"batch", a.Batch}
+	a.words.title = "import " + shorten(a.name, 60)
 	waits, err := q.Waiting.Of(ctx, token)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	rule := a.feeding.Approvals.ReadRule()
 	seen := "" // what another login approved, perhaps at another console
 	if a.end() != queue.ToTheEnd {
 		seen = a.entry.Digest
 	}
-	key := fmt.Sprintf("%s %s %d %s %s", assessKind, a.Batch, a.entry.At.UnixNano(), rule.Column, seen)
-	if a.job = v.s.jobs.Last(key); a.job == nil || a.job.State() != jobs.Running && !a.isOf(waits) {
-		a.job, err = v.s.jobs.Start(jobs.Spec{Kind: assessKind, Key: key, Title: "Read import " + shorten(a.name, 60), By: v.person().Name, Unbounded: true, Subject: a.Batch},
-			func(ctx context.Context, job *jobs.Job) (any, error) {
-				return imports.Assess(ctx, q, a.Batch, rule.Column, a.end(), func(read int) {
-					job.Tell(jobs.Progress{Done: int64(read), Of: int64(max(waits, uint64(read)))}) //nolint:gosec // counts of orders
-				})
-			})
-		if other, busy := errors.AsType[*jobs.BusyError](err); busy && other.Job != nil {
-			a.job, err = other.Job, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	spec := jobs.Spec{Kind: assessKind, Title: "Read " + a.words.title, Subject: a.Batch,
+		Key: fmt.Sprintf("%s %s %d %s %s", assessKind, a.Batch, a.entry.At.UnixNano(), rule.Column, seen)}
+	var result any
+	a.job, result, err = readAhead(v, spec, func(job *jobs.Job) bool { return a.isOf(job, waits) }, func(ctx context.Context, job *jobs.Job) (any, error) {
+		return imports.Assess(ctx, q, a.Batch, rule.Column, a.end(), func(read int) {
+			job.Tell(jobs.Progress{Done: int64(read), Of: int64(max(waits, uint64(read)))}) //nolint:gosec // counts of orders
+		})
+	})
+	if a.Seen, a.Read = result.(*imports.Assessment); a.Read && err == nil {
+		a.decideOn(v)
 	}
-	wait, enough := context.WithTimeout(v.Context(), previewWait)
-	defer enough()
-	if a.job.Wait(wait) == nil {
-		result, err := a.job.Result()
-		if err != nil {
-			return nil, err
-		}
-		a.Seen, _ = result.(*imports.Assessment)
+	return a, err
+}
+
+// decideOn fills in what a decision is about.
+func (a *assessment) decideOn(v *visit) {
+	a.mark = mark(a.Batch, a.Seen.Bound, a.entry.Why, a.entry.Given, a.entry.Asker, a.entry.Refused, a.entry.At)
+	a.facts = facts{{"Orders", count(a.Seen.Count)}, {"SHA-256 of what waits", a.Seen.Digest}}
+	for _, c := range a.Seen.Columns {
+		a.facts = append(a.facts, fact{"Sum of " + c.Name, c.Sum.String()})
 	}
-	return a, nil
+	about := journal.About{Details: map[string]string{}}
+	if a.imp != nil {
+		about.Details["file"], about.Details["content"] = a.imp.File, a.imp.Content
+	}
+	if up := a.entry.Asker; up != nil {
+		about.Details["uploaded_by"] = up.Name
+	}
+	a.decision = approval.Decision{Batch: a.Batch, Seen: a.Seen, About: v.journaled(about)}
 }
 
 // end is the sequence up to which an approval that somebody gave goes: a second login
@@ -184,91 +182,25 @@ func (a *assessment) end() uint64 {
 	return queue.ToTheEnd
 }
 
-// isOf reports whether the job's result is what waits now.
-func (a *assessment) isOf(waits uint64) bool {
-	result, err := a.job.Result()
+// isOf reports whether a job's result is what waits now.
+func (a *assessment) isOf(job *jobs.Job, waits uint64) bool {
+	result, err := job.Result()
 	seen, ok := result.(*imports.Assessment)
-	if err != nil || !ok || time.Since(a.job.Ended()) > assessLasts {
+	if err != nil || !ok || time.Since(job.Ended()) > assessLasts {
 		return false
 	}
 	n := uint64(seen.Count) //nolint:gosec // a count
 	return n == waits || n < waits && a.end() != queue.ToTheEnd
 }
 
-// mark names what the page shows.
-func (a *assessment) mark() string {
-	return mark(a.Batch, a.Seen.Bound, a.entry.Why, a.entry.Given, a.entry.Asker, a.entry.Refused, a.entry.At)
-}
-
-// changed says what somebody did since the page was opened.
-func (a *assessment) changed() string {
-	switch n := len(a.entry.Given); {
-	case a.entry.Refused != nil:
-		return a.entry.Refused.Name + " refused this import at " + stamp(a.entry.Refused.At) + ": " + sentence(a.entry.Refused.Note)
-	case n > 0:
-		return a.entry.Given[n-1].Name + " approved this import at " + stamp(a.entry.Given[n-1].At) + "."
-	default:
-		return "What waits of this import is not what your page showed."
-	}
-}
-
-func decisionOf(v *visit, a *assessment, note string) approval.Decision {
-	about := journal.About{Note: note, Details: map[string]string{}}
-	if a.imp != nil {
-		about.Details["file"], about.Details["content"] = a.imp.File, a.imp.Content
-	}
-	if up := a.entry.Asker; up != nil {
-		about.Details["uploaded_by"] = up.Name
-	}
-	return approval.Decision{Batch: a.Batch, Seen: a.Seen, About: v.journaled(about)}
-}
-
-func (s *Server) approvals() *approval.Desk {
-	return &approval.Desk{Queue: s.queue, Journal: s.journal(), Now: time.Now}
-}
-
-// hasApprove returns a problem if the person lacks the right.
-func hasApprove(v *visit) error {
-	if v.person().Approve {
-		return nil
-	}
-	return &problem{status: http.StatusForbidden, what: "Approving and refusing needs the right approve, and you do not have it. Nothing was done.",
-		todo: "Ask whoever runs this console for it (" + Importer.String() + approveRight + ")."}
-}
-
-// mayDecide returns why the person cannot approve or refuse the import; nil = they can.
-func mayDecide(v *visit, a *assessment) error {
-	if err := hasApprove(v); err != nil {
-		return err
-	}
-	return undecided(v.s.approvals().Standing(a.feeding, decisionOf(v, a, "")))
-}
-
-// undecided makes a page of a refusal.
-func undecided(err error) error {
-	if r := approval.IsRefusal(err); r != nil {
-		return &problem{status: http.StatusConflict, what: sentence(r.Text) + " Nothing was done.", todo: "Look at it again."}
-	}
-	return unannounced(err)
-}
-
-type stander struct {
-	imports.Signature
-	Did string
-}
-
 type approvalPage struct {
 	*assessment
-	Word, Tone, Says string
-	Reading          *jobs.Progress
-	Failed, WhyNot   string
-	May              bool
-	Facts            []fact
-	Warnings         []string
-	Given            []stander
-	By               string // the column of Largest
-	Largest          []imports.AssessedRow
-	Fates            []fateLine
+	Reading  *jobs.Progress
+	Facts    facts
+	Warnings []string
+	By       string // the column of Largest
+	Largest  []imports.AssessedRow
+	Fates    []fateLine
 }
 
 func showApproval(v *visit) error {
@@ -281,8 +213,8 @@ func showApproval(v *visit) error {
 	}
 	p := approvalPage{assessment: a}
 	p.stand()
-	title := "Approve import " + shorten(a.name, 60)
-	if a.Seen == nil {
+	title := "Approve " + a.words.title
+	if !a.Read {
 		progress := a.job.Progress()
 		p.Reading, v.live = &progress, true
 		return v.render("approval", title, p)
@@ -290,10 +222,7 @@ func showApproval(v *visit) error {
 	if v.refreshes() { // the page was opened while the import was read
 		v.w.Header().Set("HX-Redirect", v.URL.RequestURI())
 	}
-	why := mayDecide(v, a)
-	if p.May = why == nil; !p.May {
-		p.WhyNot = "You cannot approve it. " + strings.TrimSuffix(why.Error(), " Nothing was done.")
-	}
+	a.offer(v)
 	p.fill(v.query("by"))
 	return v.render("approval", title, p)
 }
@@ -315,27 +244,13 @@ func (p *approvalPage) stand() {
 	default:
 		p.Word, p.Tone, p.Says = "needs none", "info", "It needs no approval."
 	}
-	p.Given = standers(e, "uploaded the file")
-}
-
-// standers lists who stands for something. asked is what its asker did.
-func standers(e *imports.Approval, asked string) (out []stander) {
-	if e.Asker != nil {
-		out = append(out, stander{*e.Asker, asked})
-	}
-	for _, s := range e.Given {
-		out = append(out, stander{s, "approved it"})
-	}
-	if e.Refused != nil {
-		out = append(out, stander{*e.Refused, "refused it"})
-	}
-	return out
+	p.Given = p.standers("uploaded the file")
 }
 
 // fill fills in what waits.
 func (p *approvalPage) fill(by string) {
 	seen, rule := p.Seen, p.feeding.Approvals.ReadRule()
-	p.facts()
+	p.list()
 	warn := func(n int, one, many string) {
 		if n > 0 {
 			p.Warnings = append(p.Warnings, plural(n, one, many))
@@ -372,13 +287,10 @@ func (p *approvalPage) widest() string {
 	return widest.Name
 }
 
-func (p *approvalPage) facts() {
+// list lists the facts.
+func (p *approvalPage) list() {
 	seen, rule := p.Seen, p.feeding.Approvals.ReadRule()
-	add := func(name, value string) {
-		if value != "" {
-			p.Facts = append(p.Facts, fact{name, value})
-		}
-	}
+	add := p.Facts.say
 	add("Orders that wait", count(seen.Count))
 	if imp := p.imp; imp != nil {
 		add("File", imp.File)
@@ -406,97 +318,4 @@ func (p *approvalPage) claimed() string {
 		return ""
 	}
 	return " (a name that nobody checked)"
-}
-
-// summary is what a confirmation shows of what waits.
-func (a *assessment) summary() []fact {
-	out := []fact{{"Orders", count(a.Seen.Count)}, {"SHA-256 of what waits", a.Seen.Digest}}
-	for _, c := range a.Seen.Columns {
-		out = append(out, fact{"Sum of " + c.Name, c.Sum.String()})
-	}
-	return out
-}
-
-// decideImport prepares the confirmation of an approval or a refusal. ask says that it was shown.
-func decideImport(v *visit, c *confirmation) (a *assessment, ask bool, err error) {
-	if a, err = assessmentOf(v); err != nil {
-		return nil, true, err
-	}
-	if a.Seen == nil {
-		return nil, true, v.done(approval.Address(a.Batch), "The import is still being read. Nothing was done.")
-	}
-	c.Title += shorten(a.name, 60)
-	c.Seen, c.Changed, c.Back = a.mark(), a.changed(), approval.Address(a.Batch)
-	if v.Method == http.MethodPost {
-		if err := v.asSeen(c.Seen, c.Changed); err != nil {
-			return nil, true, err
-		}
-	}
-	if err := mayDecide(v, a); err != nil {
-		return nil, true, err
-	}
-	c.Facts, c.Fields = a.summary(), []fact{{"batch", a.Batch}}
-	ask, err = v.unconfirmed(c)
-	return a, ask, err
-}
-
-// afterDecision takes what a decision returned.
-func afterDecision(v *visit, act *journal.Act, unwritten, err error) error {
-	if act != nil {
-		v.unwritten = v.s.unwritten(act, unwritten)
-	}
-	if err == nil {
-		v.s.watch.forget()
-	}
-	return undecided(err)
-}
-
-func approveImport(v *visit) error {
-	if v.query("act")+v.field("act") != "" {
-		return approveAct(v)
-	}
-	c := &confirmation{Title: "Approve import ", Button: "Approve the import", Inputs: []input{noteInput(false)},
-		Says: []string{"You stand for these orders with your name. Once enough logins have approved them, a worker compares what is stored with what you saw, and sends it."}}
-	a, ask, err := decideImport(v, c)
-	if ask || err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
-	defer cancel()
-	whole, act, unwritten, err := v.s.approvals().Approve(ctx, decisionOf(v, a, c.Inputs[0].Value))
-	if err := afterDecision(v, act, unwritten, err); err != nil {
-		return err
-	}
-	says := "You approved it. Another login must approve it, too."
-	if whole {
-		says = "You approved it. Its orders take their turns."
-	}
-	return v.done(approval.Address(a.Batch), says)
-}
-
-func refuseImport(v *visit) error {
-	if v.query("act")+v.field("act") != "" {
-		return refuseAct(v)
-	}
-	c := &confirmation{Title: "Refuse import ", Button: "Refuse the import", Danger: true,
-		Inputs: []input{{Name: "note", Label: "Reason", Hint: "Whoever imported the file reads it. Your name and the time are recorded, too.", Must: true, Many: true}},
-		Says:   []string{"Its orders that wait are withdrawn: they end as cancelled. Nothing of them is sent."}}
-	a, ask, err := decideImport(v, c)
-	if ask || err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
-	defer cancel()
-	act, unwritten, err := v.s.approvals().Refuse(ctx, decisionOf(v, a, c.Inputs[0].Value))
-	if err := afterDecision(v, act, unwritten, err); err != nil {
-		return err
-	}
-	in := journal.Intention{About: v.journaled(journal.About{Kind: journal.Cancel, Batch: a.Batch, Note: "refused: " + c.Inputs[0].Value}), Safer: journal.Always}
-	by := uploader(v)
-	_, err = v.s.jobs.Start(jobs.Spec{Kind: cancelKind, Key: cancelKey(a.Batch), Unbounded: true, Title: "Cancel import " + shorten(a.name, 60), By: by.Name, Subject: a.Batch},
-		func(ctx context.Context, job *jobs.Job) (any, error) { return v.s.withdraw(ctx, job, a.Batch, by, in) })
-	if _, begun := errors.AsType[*jobs.BusyError](err); err != nil && !begun {
-		return err
-	}
-	return v.done(approval.Address(a.Batch), "You refused it. Its orders are being withdrawn.")
 }

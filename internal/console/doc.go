@@ -28,7 +28,7 @@
 //
 // What several pages share: overview.go says whether the fleet sends, and if not, why; alike.go finds
 // order numbers that look like another one; lastorders.go lists the last orders; questions.go, the cells that a check asks about;
-// receive.go takes a file, handout.go and exportacts.go hand one out; columnsform.go reads what a person says of columns.
+// decide.go approves and refuses; receive.go takes a file, handout.go and exportacts.go hand one out; columnsform.go reads what a person says of columns.
 //
 // The pages: overview.go, searchpage.go, orderpage.go, letterpage.go (letteracts.go,
 // groupacts.go), waitingpage.go, pendingpage.go, importspage.go, uploadpage.go, rowspage.go, approvalpage.go,

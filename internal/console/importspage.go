@@ -261,12 +261,8 @@ func cancelImport(v *visit) error {
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}
-	about := journal.About{Kind: journal.Cancel, Batch: imp.Batch, Note: v.field("note"), Details: map[string]string{"file": imp.File}}
-	intention, by := journal.Intention{About: v.journaled(about), Safer: journal.Always}, uploader(v)
-	spec := jobs.Spec{Kind: cancelKind, Key: cancelKey(imp.Batch), Once: true, After: was, Unbounded: true, Title: c.Title, By: by.Name, Subject: imp.Batch}
-	_, err = v.s.jobs.Start(spec, func(ctx context.Context, job *jobs.Job) (any, error) {
-		return v.s.withdraw(ctx, job, imp.Batch, by, intention)
-	})
+	about := journal.About{Batch: imp.Batch, Note: v.field("note"), Details: map[string]string{"file": imp.File}}
+	err = startCancel(v, jobs.Spec{Title: c.Title, Once: true, After: was}, about)
 	if other, begun := errors.AsType[*jobs.BusyError](err); begun {
 		return stale(other.Job.By + " began to cancel this import at " + stamp(other.Job.Started) + ".")
 	} else if err != nil {
@@ -279,6 +275,17 @@ func cancelImport(v *visit) error {
 const cancelKind = "cancel"
 
 func cancelKey(batch string) string { return "cancel " + batch }
+
+// startCancel starts the job that cancels the import that about names.
+func startCancel(v *visit, spec jobs.Spec, about journal.About) error {
+	about.Kind = journal.Cancel
+	in, by := journal.Intention{About: v.journaled(about), Safer: journal.Always}, uploader(v)
+	spec.Kind, spec.Key, spec.Unbounded, spec.By, spec.Subject = cancelKind, cancelKey(about.Batch), true, by.Name, about.Batch
+	_, err := v.s.jobs.Start(spec, func(ctx context.Context, job *jobs.Job) (any, error) {
+		return v.s.withdraw(ctx, job, about.Batch, by, in)
+	})
+	return err
+}
 
 // withdraw cancels an import. Its result is an imports.Cancelled.
 func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by uploads.Person, in journal.Intention) (any, error) {

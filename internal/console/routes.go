@@ -83,8 +83,8 @@ func routes() (all []route) {
 
 	page("/approvals", Viewer, "The list of approvals", showApprovals)
 	page("/approval", Importer, "What waits for an approval", showApproval)
-	act("/approval/approve", Importer, "Approving", approveImport)
-	act("/approval/refuse", Importer, "Refusing", refuseImport)
+	act("/approval/approve", Importer, "Approving", approve)
+	act("/approval/refuse", Importer, "Refusing", refuse)
 
 	page("/upload", Importer, "Uploading files", files(showUploads))
 	free("/upload", Importer, "Uploading files", "it brings a new file, and is about nothing that is there", files(receiveUpload))
