@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,6 +24,15 @@ const (
 	maxAtOnce = 100
 )
 
+// byParty lists what each party has, the oldest first.
+type byParty[T comparable] map[string][]T
+
+func (p byParty[T]) remove(who string, one T) {
+	if p[who] = slices.DeleteFunc(p[who], func(other T) bool { return other == one }); len(p[who]) == 0 {
+		delete(p, who)
+	}
+}
+
 // connLimiter is a listener that bounds the connections of each address. One more closes the
 // oldest: first those on which nobody is logged in, then those without a request. So whoever holds connections open
 // without end keeps nobody else of the address out. The named proxies have no bound,
@@ -33,7 +42,7 @@ type connLimiter struct {
 	unbounded func(netip.Addr) bool
 
 	mu    sync.Mutex
-	conns map[string]*list.List // of *conn, oldest first
+	conns byParty[*conn]
 }
 
 // conn is a connection that a connLimiter counts.
@@ -42,13 +51,11 @@ type conn struct {
 	limiter *connLimiter
 	from    string
 
-	// These belong to limiter.mu.
-	at             *list.Element // nil = closed
-	loggedIn, busy bool
+	loggedIn, busy bool // they belong to limiter.mu
 }
 
 func newConnLimiter(l net.Listener, unbounded func(netip.Addr) bool) *connLimiter {
-	return &connLimiter{Listener: l, unbounded: unbounded, conns: make(map[string]*list.List)}
+	return &connLimiter{Listener: l, unbounded: unbounded, conns: make(byParty[*conn])}
 }
 
 // Accept implements net.Listener.
@@ -72,20 +79,11 @@ func (c *connLimiter) Accept() (net.Conn, error) {
 func (c *connLimiter) add(one *conn) (old *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.conns[one.from]
-	if all == nil {
-		all = list.New()
-		c.conns[one.from] = all
+	if all := c.conns[one.from]; len(all) >= maxConns {
+		old = slices.MinFunc(all, func(a, b *conn) int { return a.priority() - b.priority() })
+		c.conns.remove(one.from, old)
 	}
-	if all.Len() >= maxConns {
-		for e := all.Front(); e != nil; e = e.Next() {
-			if next := e.Value.(*conn); old == nil || next.priority() < old.priority() {
-				old = next
-			}
-		}
-		c.remove(old)
-	}
-	one.at = all.PushBack(one)
+	c.conns[one.from] = append(c.conns[one.from], one)
 	return old
 }
 
@@ -101,22 +99,10 @@ func (c *conn) priority() int {
 	}
 }
 
-// remove forgets a connection. The caller holds mu.
-func (c *connLimiter) remove(one *conn) {
-	if one.at == nil {
-		return
-	}
-	all := c.conns[one.from]
-	if all.Remove(one.at); all.Len() == 0 {
-		delete(c.conns, one.from)
-	}
-	one.at = nil
-}
-
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.limiter.mu.Lock()
-	c.limiter.remove(c)
+	c.limiter.conns.remove(c.from, c)
 	c.limiter.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -149,13 +135,11 @@ func serves(ctx context.Context, loggedIn, busy bool) {
 // has not arrived yet, so that slow forms keep nobody out; without such one it is refused.
 type requestLimiter struct {
 	mu sync.Mutex
-	by map[string]*list.List // of *request, oldest first
+	by byParty[*request]
 }
 
 // request is one that is under way.
 type request struct {
-	of  string
-	at  *list.Element
 	cut func() // ends a form that is still arriving; nil = there is none
 }
 
@@ -165,32 +149,19 @@ func (a *requestLimiter) enter(who string, cut func()) *request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.by == nil {
-		a.by = make(map[string]*list.List)
+		a.by = make(byParty[*request])
 	}
-	all := a.by[who]
-	if all == nil {
-		all = list.New()
-		a.by[who] = all
-	}
-	if all.Len() >= maxAtOnce && !cutOldest(all) {
-		return nil
-	}
-	r := &request{of: who, cut: cut}
-	r.at = all.PushBack(r)
-	return r
-}
-
-// cutOldest ends the oldest form that is still arriving, and forgets its request.
-func cutOldest(all *list.List) bool {
-	for e := all.Front(); e != nil; e = e.Next() {
-		if r := e.Value.(*request); r.cut != nil {
-			r.cut()
-			all.Remove(e)
-			r.at, r.cut = nil, nil
-			return true
+	if all := a.by[who]; len(all) >= maxAtOnce {
+		slow := slices.IndexFunc(all, func(r *request) bool { return r.cut != nil })
+		if slow < 0 {
+			return nil
 		}
+		all[slow].cut()
+		a.by.remove(who, all[slow])
 	}
-	return false
+	r := &request{cut}
+	a.by[who] = append(a.by[who], r)
+	return r
 }
 
 // arrived notes that a request's form is there.
@@ -200,26 +171,10 @@ func (a *requestLimiter) arrived(r *request) {
 	r.cut = nil
 }
 
-func (a *requestLimiter) leave(r *request) {
+func (a *requestLimiter) leave(who string, r *request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.cut = nil; r.at == nil {
-		return
-	}
-	all := a.by[r.of]
-	if all.Remove(r.at); all.Len() == 0 {
-		delete(a.by, r.of)
-	}
-}
-
-// count returns how many requests of a party are under way.
-func (a *requestLimiter) count(who string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if all := a.by[who]; all != nil {
-		return all.Len()
-	}
-	return 0
+	a.by.remove(who, r)
 }
 
 // bounded bounds what one party can take of the console: requests at once, and the time
@@ -243,7 +198,7 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 			http.Error(w, "Too many requests of yours are under way at the console. Close pages that you do not need, and try again.", http.StatusTooManyRequests)
 			return
 		}
-		defer s.atOnce.leave(one)
+		defer s.atOnce.leave(who, one)
 		if cut != nil {
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
 			if errors.Is(err, os.ErrDeadlineExceeded) {

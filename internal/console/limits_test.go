@@ -101,10 +101,10 @@ func TestConnectionsAreBoundedPerAddress(t *testing.T) {
 	require.Contains(t, r.browser().open(http.StatusOK, "/login"), "Log in")
 	r.conns.mu.Lock()
 	defer r.conns.mu.Unlock()
-	require.LessOrEqual(t, r.conns.conns["127.0.0.1"].Len(), maxConns)
+	require.LessOrEqual(t, len(r.conns.conns["127.0.0.1"]), maxConns)
 	signedIn := 0
-	for e := r.conns.conns["127.0.0.1"].Front(); e != nil; e = e.Next() {
-		if e.Value.(*conn).loggedIn {
+	for _, one := range r.conns.conns["127.0.0.1"] {
+		if one.loggedIn {
 			signedIn++
 		}
 	}
@@ -120,7 +120,9 @@ func TestAProxyIsNotBounded(t *testing.T) {
 		conns = append(conns, r.raw(fmt.Sprintf("POST /login HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 203.0.113.%d\r\nContent-Length: 9\r\n\r\n", i%2)))
 	}
 	require.Eventually(t, func() bool {
-		return r.atOnce.count("from 203.0.113.0") == maxAtOnce && r.atOnce.count("from 203.0.113.1") == maxAtOnce
+		r.atOnce.mu.Lock()
+		defer r.atOnce.mu.Unlock()
+		return len(r.atOnce.by["from 203.0.113.0"]) == maxAtOnce && len(r.atOnce.by["from 203.0.113.1"]) == maxAtOnce
 	}, patience, time.Millisecond)
 	other := r.browser()
 	other.header.Set("X-Forwarded-For", "192.0.2.1")
