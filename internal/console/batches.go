@@ -97,18 +97,14 @@ func (b *batches) reset() {
 // it was counted (zero = they were not), and whether there are results that were not counted
 // yet.
 func (b *batches) look(batch string) (c batchCount, empty time.Time, behind bool) {
+	poke(b.wake)
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.looked = time.Now()
 	if i, ok := b.names[batch]; ok {
 		c = b.all[i].batchCount
 	}
-	empty, behind = b.empty, b.behind
-	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-	return c, empty, behind
+	return c, b.empty, b.behind
 }
 
 // imports lists what is remembered, the latest first. It reads once for all viewers, at
@@ -155,15 +151,7 @@ func (b *batches) name(ctx context.Context, batch string) (name string, known bo
 
 // run follows the results while somebody looks, until ctx ends.
 func (b *batches) run(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-b.wake:
-		}
+	rounds(ctx, b.wake, func() {
 		b.mu.Lock()
 		idle := time.Since(b.looked)
 		if idle > forgetAfter && b.next > 0 {
@@ -175,12 +163,7 @@ func (b *batches) run(ctx context.Context) {
 				b.log.Warn().Err(err).Msg("results could not be followed for the console's imports")
 			}
 		}
-		select { // a page that is opened meanwhile needs no second round at once
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // follow reads the results that were recorded since the last call, for a while.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -89,31 +90,17 @@ func saveExport(v *visit, job *jobs.Job) error {
 	about := p.about(deadletter.Tally{}, "")
 	about.Expected = map[string]int{"exported": survey.Orders}
 	about.Details["format"] = format
-	ctx := v.within(actTimeout)
-	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
-	if err != nil {
-		return unannounced(err)
+	name := "dead-letters-" + time.Now().UTC().Format("2006-01-02-1504") + "." + format
+	sent, err := handOut(v, about, name, func(w io.Writer) (map[string]int, error) {
+		to := deadletter.NDJSON(w)
+		if format == "csv" {
+			to = deadletter.Sheet(w, survey.Columns, importer.EscapeFormula)
+		}
+		written, left, err := deadletter.Export(v.Context(), v.queue(), p.Group, to)
+		return map[string]int{"exported": written, "left out": left}, err
+	})
+	if !sent && err == nil {
+		err = stale("The dead letters are gone since you looked, so there is nothing to save.")
 	}
-	kind := "application/x-ndjson"
-	if format == "csv" {
-		kind = csvType
-	}
-	out := &late{v: v, begin: func() { download(v, "dead-letters-"+time.Now().UTC().Format("2006-01-02-1504")+"."+format, kind) }}
-	to := deadletter.NDJSON(out)
-	if format == "csv" {
-		to = deadletter.Sheet(out, survey.Columns, importer.EscapeFormula)
-	}
-	written, left, err := deadletter.Export(v.Context(), v.queue(), p.Group, to)
-	r := exported(v.Context(), map[string]int{"exported": written, "left out": left}, err)
-	if err == nil && left > 0 {
-		r.End = journal.Partial
-	}
-	_ = v.s.unwritten(act, act.End(v.Context(), r)) // the answer is a file
-	switch {
-	case out.begun:
-		return streamed(v, err)
-	case err != nil:
-		return err
-	}
-	return stale("The dead letters are gone since you looked, so there is nothing to save.")
+	return err
 }

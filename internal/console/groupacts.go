@@ -244,27 +244,23 @@ func (p *plan) facts() []fact {
 	return facts
 }
 
-// again is the form that previews the plan once more, changed.
-func (p *plan) again(change ...string) url.Values {
-	values := url.Values{"filter": {url.Values(p.filter.Values()).Encode()}}
-	values.Set("act", string(p.act))
-	values.Set("seen", strconv.FormatUint(p.Last, 10))
-	if p.unknown {
-		values.Set("unknown", "yes")
+// again are the fields of the form that previews the plan once more, with one permission more:
+// unknown or late.
+func (p *plan) again(permit string) []fact {
+	fields := []fact{{"filter", url.Values(p.filter.Values()).Encode()}, {"act", string(p.act)}, {"seen", strconv.FormatUint(p.Last, 10)}}
+	if p.unknown || permit == "unknown" {
+		fields = append(fields, fact{"unknown", "yes"})
 	}
-	if p.late {
-		values.Set("late", "yes")
+	if p.late || permit == "late" {
+		fields = append(fields, fact{"late", "yes"})
 	}
 	if p.Seqs != nil {
-		values.Set("which", "chosen")
+		fields = append(fields, fact{"which", "chosen"})
 		for _, seq := range p.Seqs {
-			values.Add("letter", strconv.FormatUint(seq, 10))
+			fields = append(fields, fact{"letter", strconv.FormatUint(seq, 10)})
 		}
 	}
-	for i := 0; i+1 < len(change); i += 2 {
-		values.Set(change[i], change[i+1])
-	}
-	return values
+	return fields
 }
 
 // previewed returns what a preview has counted, if a person may still decide on it.

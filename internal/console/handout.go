@@ -1,11 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
+	"path"
 
 	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
@@ -13,16 +14,17 @@ import (
 	"orderpost/internal/files/xlsx"
 )
 
-// download sets the headers of a file to save.
-func download(v *visit, name, kind string) {
-	v.w.Header().Set("Content-Type", kind)
-	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
-}
-
 const (
 	csvType  = "text/csv; charset=utf-8"
 	bookType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 )
+
+// download sets the headers of a file to save.
+func download(v *visit, name string) {
+	kind := map[string]string{".ndjson": "application/x-ndjson", ".yaml": "application/yaml", ".xlsx": bookType}[path.Ext(name)]
+	v.w.Header().Set("Content-Type", cmp.Or(kind, csvType))
+	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
+}
 
 // templateFile hands out a workbook with nothing but names of columns: the fields of the schema, or the columns of the file
 // that was imported last.
@@ -31,7 +33,7 @@ func templateFile(v *visit) error {
 	if err != nil {
 		return err
 	}
-	download(v, "orders.xlsx", bookType)
+	download(v, "orders.xlsx")
 	w, err := xlsx.NewWriter(v.w, "Orders", header)
 	if err == nil {
 		err = w.Close()
@@ -40,7 +42,7 @@ func templateFile(v *visit) error {
 }
 
 func mappingFile(v *visit, u *uploads.Look) error {
-	download(v, u.Source()+".mapping.yaml", "application/yaml")
+	download(v, u.Source()+".mapping.yaml")
 	return v.s.desk.MappingFile(u.ID, v.w)
 }
 
@@ -48,7 +50,7 @@ func rejectsFile(v *visit, u *uploads.Look) error {
 	if u.Checked == nil || u.Checked.Rejects == "" {
 		return notFound("This upload has no file of bad rows.", "Check it again.")
 	}
-	return handOut(v, u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
+	return handOutOf(v, u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
 		return map[string]int{"exported": u.Checked.Summary.Invalid}, v.s.desk.Rejects(v.Context(), u.ID, w)
 	})
 }
@@ -58,7 +60,7 @@ func resultsFile(v *visit, u *uploads.Look) error {
 	if v.FormValue("as") == string(importer.FormatXLSX) {
 		as = importer.FormatXLSX
 	}
-	return handOut(v, u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
+	return handOutOf(v, u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
 		tally, err := v.s.desk.ResultsAs(v.Context(), u.ID, w, as)
 		rows := 0
 		for _, n := range tally {
@@ -68,29 +70,30 @@ func resultsFile(v *visit, u *uploads.Look) error {
 	})
 }
 
-// handOut sends a file with rows of an upload. The journal has who took it, as it has of
-// dead letters: rows have the bodies of orders.
-func handOut(v *visit, u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
+// handOutOf hands out a file with rows of an upload.
+func handOutOf(v *visit, u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
 	about := journal.About{Kind: journal.Export, Details: map[string]string{"what": what, "file": u.Source(), "upload": u.ID}}
 	if u.Import != nil {
 		about.Batch = u.Import.Batch
 	}
-	ctx := v.within(actTimeout)
-	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
+	_, err := handOut(v, about, name, write)
+	return err
+}
+
+// handOut sends a file with orders. The journal has who took it. sent is false if write wrote
+// nothing: the person gets a page.
+func handOut(v *visit, about journal.About, name string, write func(io.Writer) (map[string]int, error)) (sent bool, err error) {
+	act, err := v.s.journal().Begin(v.within(actTimeout), journal.Intention{About: v.journaled(about)})
 	if err != nil {
-		return unannounced(err)
+		return false, unannounced(err)
 	}
-	kind := csvType
-	if strings.HasSuffix(name, "."+string(importer.FormatXLSX)) {
-		kind = bookType
-	}
-	out := &late{v: v, begin: func() { download(v, name, kind) }}
+	out := &late{v: v, name: name}
 	counts, err := write(out)
 	_ = v.s.unwritten(act, act.End(v.Context(), exported(v.Context(), counts, err))) // the answer is a file
-	if !out.begun {
-		return err // nothing was sent: the person gets a page
+	if out.begun {
+		err = streamed(v, err)
 	}
-	return streamed(v, err)
+	return out.begun, err
 }
 
 // exported is what the journal keeps of a file that was handed out.
@@ -101,6 +104,8 @@ func exported(ctx context.Context, counts map[string]int, err error) journal.Res
 		r.End, r.Error = journal.Stopped, "the download was cut off"
 	case err != nil:
 		r.End, r.Error = journal.Failed, err.Error()
+	case counts["left out"] > 0:
+		r.End = journal.Partial
 	}
 	return r
 }
@@ -118,7 +123,7 @@ func streamed(v *visit, err error) error {
 // late sets a download's headers with its first byte.
 type late struct {
 	v     *visit
-	begin func()
+	name  string
 	begun bool
 }
 
@@ -126,7 +131,7 @@ type late struct {
 func (l *late) Write(p []byte) (int, error) {
 	if !l.begun {
 		l.begun = true
-		l.begin()
+		download(l.v, l.name)
 	}
 	return l.v.w.Write(p)
 }

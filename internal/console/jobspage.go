@@ -1,9 +1,7 @@
 package console
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"orderpost/internal/approval"
@@ -102,12 +100,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 	tally, _ := result.(deadletter.Tally)
 	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
 	p.Errors, p.Run = tally.Errors, runOf(v, p.Job)
-	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b deadletter.Fate) int {
-		if tally.Fates[a] != tally.Fates[b] {
-			return tally.Fates[b] - tally.Fates[a]
-		}
-		return strings.Compare(string(a), string(b))
-	}) {
+	for _, fate := range largestFirst(tally.Fates) {
 		tone := "good"
 		if deed.Stays(fate) {
 			tone = "warn"
@@ -153,20 +146,11 @@ func (p *jobPage) offer(v *visit, plan *plan, t deadletter.Tally) {
 	if plan.act != journal.Replay {
 		return
 	}
-	add := func(button, name string) {
-		f := againForm{Button: button}
-		for field, values := range plan.again(name, "yes") {
-			for _, value := range values {
-				f.Fields = append(f.Fields, fact{field, value})
-			}
-		}
-		p.Again = append(p.Again, f)
-	}
 	if n := t.Fates[deadletter.Fate(settle.ReplayInDoubt.String())]; n > 0 && v.person().ResubmitUnknown {
-		add("Preview with the "+plural(n, "order", "orders")+" in doubt", "unknown")
+		p.Again = append(p.Again, againForm{"Preview with the " + plural(n, "order", "orders") + " in doubt", plan.again("unknown")})
 	}
 	if n := t.Fates[deadletter.Fate(settle.ReplayLate.String())]; n > 0 {
-		add("Preview without the "+plural(n, "deadline that has passed", "deadlines that have passed"), "late")
+		p.Again = append(p.Again, againForm{"Preview without the " + plural(n, "deadline that has passed", "deadlines that have passed"), plan.again("late")})
 	}
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,16 +115,15 @@ func actWords(a journal.About) string {
 	return words
 }
 
+// largestFirst returns what is counted by its number, and then by its name.
+func largestFirst[K cmp.Ordered](counts map[K]int) []K {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b K) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+}
+
 // counted writes counts in words, the largest first.
 func counted(counts map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
 	var parts []string
-	for _, name := range names {
+	for _, name := range largestFirst(counts) {
 		if counts[name] > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", count(counts[name]), name))
 		}

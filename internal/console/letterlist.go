@@ -279,10 +279,7 @@ func (l *letterWatch) look(ctx context.Context) (answered bool) {
 	l.note(err)
 	l.at = time.Now()
 	if more || err != nil {
-		select {
-		case l.more <- struct{}{}:
-		default:
-		}
+		poke(l.more)
 	}
 	return err == nil
 }

@@ -133,17 +133,9 @@ func uploadEvents(v *visit, u *uploads.Look) error {
 	control := http.NewResponseController(v.w)
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
-	for {
-		job := v.s.desk.Job(u.ID)
-		if job == nil {
-			_, err := io.WriteString(v.w, "event: end\ndata: {}\n\n")
-			return ignore(err)
-		}
-		if err := writeEvent(v.w, job.Progress()); err != nil {
-			return ignore(err)
-		}
-		if err := control.Flush(); err != nil {
-			return ignore(err)
+	for job := v.s.desk.Job(u.ID); job != nil; job = v.s.desk.Job(u.ID) {
+		if writeEvent(v.w, job.Progress()) != nil || control.Flush() != nil {
+			return nil // nobody is there to read it
 		}
 		select {
 		case <-tick.C:
@@ -151,6 +143,8 @@ func uploadEvents(v *visit, u *uploads.Look) error {
 			return nil
 		}
 	}
+	_, _ = io.WriteString(v.w, "event: end\ndata: {}\n\n")
+	return nil
 }
 
 func writeEvent(w io.Writer, p jobs.Progress) error {
@@ -164,6 +158,3 @@ func writeEvent(w io.Writer, p jobs.Progress) error {
 	_, err = fmt.Fprintf(w, "data: %s\n\n", data)
 	return err
 }
-
-// ignore drops the error of an answer that nobody is there to read.
-func ignore(error) error { return nil }

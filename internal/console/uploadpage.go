@@ -319,15 +319,6 @@ func yes(code importer.Code, field string) string {
 	}
 }
 
-func accept(m *importer.Mapping, field string, code importer.Code) {
-	next := make(map[string][]importer.Code, len(m.Accept)+1)
-	for f, codes := range m.Accept {
-		next[f] = codes
-	}
-	next[field] = append(next[field][:len(next[field]):len(next[field])], code)
-	m.Accept = next
-}
-
 // checkUpload sets the columns and starts the check.
 func checkUpload(v *visit, u *uploads.Look) error {
 	set, err := settingsOf(v, u)
@@ -352,7 +343,9 @@ func checkAgain(v *visit, id string, set importer.Reading) error {
 // acceptMapping notes that cells which the check asked about are right, and checks again.
 func acceptMapping(v *visit, u *uploads.Look) error {
 	set := u.Settings
-	accept(&set.Mapping, v.field("field"), importer.Code(v.field("code")))
+	field := v.field("field")
+	codes := append(slices.Clone(set.Mapping.Accept[field]), importer.Code(v.field("code")))
+	set.Mapping = set.Mapping.Merge(importer.Mapping{Accept: map[string][]importer.Code{field: codes}})
 	return checkAgain(v, u.ID, set)
 }
 

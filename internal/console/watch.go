@@ -73,10 +73,7 @@ func newWatch(q *queue.Queue, f *fleet.Control, log zerolog.Logger) *watch {
 // known before.
 func (w *watch) look(ctx context.Context) *snapshot {
 	last := w.see()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	poke(w.wake)
 	if time.Since(last.At) < freshFor || !w.queue.Conn.Connected() {
 		w.noteConnection()
 		return last
@@ -172,6 +169,19 @@ func (w *watch) read(ctx context.Context) (*snapshot, error) {
 
 // run follows the streams while somebody looks, until ctx ends.
 func (w *watch) run(ctx context.Context) {
+	rounds(ctx, w.wake, func() {
+		w.noteConnection()
+		if w.watched() && w.queue.Conn.Connected() {
+			if err := w.minutes.follow(ctx, time.Now()); err != nil && ctx.Err() == nil && !away(err) {
+				w.log.Warn().Err(err).Msg("results could not be followed for the console")
+			}
+		}
+	})
+}
+
+// rounds calls do once a second, and at once for the first page that wakes it after a while,
+// until ctx ends.
+func rounds(ctx context.Context, wake <-chan struct{}, do func()) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -179,19 +189,22 @@ func (w *watch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-w.wake:
+		case <-wake:
 		}
-		w.noteConnection()
-		if w.watched() && w.queue.Conn.Connected() {
-			if err := w.minutes.follow(ctx, time.Now()); err != nil && ctx.Err() == nil && !away(err) {
-				w.log.Warn().Err(err).Msg("results could not be followed for the console")
-			}
-		}
+		do()
 		select { // a page that is opened meanwhile needs no second round at once
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// poke wakes who waits on a channel with room for one.
+func poke(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
 	}
 }
 
