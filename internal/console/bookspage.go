@@ -93,10 +93,7 @@ func startAudit(v *visit) error {
 		}
 		return a, err
 	})
-	if err != nil {
-		return busy(err)
-	}
-	return v.done("/books", "")
+	return v.doneUnless(busy(err), "/books", "")
 }
 
 func stopAudit(v *visit) error {
@@ -116,11 +113,11 @@ func mayStop(v *visit, job *jobs.Job) bool {
 	return v.may(Operator) || job.By == v.person().Name
 }
 
-// busy says why a job was not started.
+// busy says why a job was not started; nil stays nil.
 func busy(err error) error {
-	var other *jobs.BusyError
+	other, ok := errors.AsType[*jobs.BusyError](err)
 	switch {
-	case !errors.As(err, &other):
+	case !ok:
 		return err
 	case other.Job != nil:
 		return &problem{status: 409, what: "This runs already: " + other.Job.By + " started it at " + stamp(other.Job.Started) + ". Nothing was started.", todo: "Wait until it ends, or stop it."}

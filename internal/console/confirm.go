@@ -146,9 +146,9 @@ func stale(what string) error {
 	return &problem{status: http.StatusConflict, what: what + " Nothing was done.", todo: "Look at it again, and decide anew."}
 }
 
-// unseen is the problem of a form that carries nothing, such as one of an older version of
+// unseen refuses a form that carries nothing, such as one of an older version of
 // the console that was open over an update.
-func unseen() error {
+func unseen(*visit) error {
 	return &problem{status: http.StatusConflict, what: "This form does not say what its page showed, so nothing was done.",
 		todo: "Open the page again. If you sent the form with a program, send the field \"seen\" of the page, too."}
 }

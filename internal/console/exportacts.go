@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -19,10 +18,7 @@ const exportTitle = "Export dead letters"
 // buttons that save it.
 func planExport(v *visit) error {
 	p, err := readPlan(v, journal.Export)
-	if errors.Is(err, errNothingTicked) {
-		return nothingTicked(v, p)
-	}
-	if err != nil {
+	if p == nil {
 		return err
 	}
 	return startPreview(v, p, exportTitle, func(ctx context.Context, job *jobs.Job) (any, error) {

@@ -20,18 +20,19 @@ type fleetNow struct {
 	workers, inHand int
 }
 
-// readFleetNow reads the fleet.
-func readFleetNow(v *visit) (*fleetNow, error) {
-	ctx := v.brief()
-	view, err := v.s.fleet.Read(ctx)
-	if err != nil {
-		return nil, err
+// ofFleet serves an act on the fleet as it is now.
+func ofFleet(serve func(*visit, *fleetNow) error) func(*visit) error {
+	return func(v *visit) error {
+		view, err := v.s.fleet.Read(v.brief())
+		if err != nil {
+			return err
+		}
+		f := &fleetNow{View: view}
+		for _, p := range view.Present() {
+			f.workers, f.inHand = f.workers+1, f.inHand+p.InFlight
+		}
+		return serve(v, f)
 	}
-	f := &fleetNow{View: view}
-	for _, p := range view.Present() {
-		f.workers, f.inHand = f.workers+1, f.inHand+p.InFlight
-	}
-	return f, nil
 }
 
 // changed says what somebody else did meanwhile.
@@ -57,11 +58,7 @@ func afterSteering(v *visit, err error, sentence string) error {
 	return v.done("/fleet", sentence)
 }
 
-func holdFleet(v *visit) error {
-	f, err := readFleetNow(v)
-	if err != nil {
-		return err
-	}
+func holdFleet(v *visit, f *fleetNow) error {
 	c := &confirmation{Title: "Hold the fleet", Button: "Hold the fleet", Back: "/fleet", Seen: f.Mark(), Changed: f.changed(), Inputs: []input{
 		{Name: "reason", Label: "Reason", Hint: "Everybody sees it beside the gate."},
 		{Name: "for", Label: "How long", Options: holdTimes},
@@ -94,11 +91,7 @@ func holdFleet(v *visit) error {
 	return afterSteering(v, v.act(about, prolongs, func(ctx context.Context) error { return v.s.fleet.HoldAsSeen(ctx, h, f.View) }), "The fleet is held.")
 }
 
-func resumeFleet(v *visit) error {
-	f, err := readFleetNow(v)
-	if err != nil {
-		return err
-	}
+func resumeFleet(v *visit, f *fleetNow) error {
 	c := &confirmation{Title: "Resume the fleet", Button: "Resume the fleet", Back: "/fleet", Seen: f.Mark(), Changed: f.changed(), Inputs: []input{noteInput(false)}}
 	switch h := f.Hold; {
 	case h != nil:
@@ -125,11 +118,7 @@ func resumeFleet(v *visit) error {
 	}), "The fleet goes on.")
 }
 
-func limitFleet(v *visit) error {
-	f, err := readFleetNow(v)
-	if err != nil {
-		return err
-	}
+func limitFleet(v *visit, f *fleetNow) error {
 	text := v.given("limit")
 	l, wrong := fleet.ReadLimit(text)
 	if text == "" || wrong != nil {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -55,22 +54,10 @@ var groupActs = map[journal.Kind]struct{ title, button, done string }{
 	journal.Drop:    {"Drop dead letters", "Drop", "forgotten"},
 }
 
-// errNothingTicked means that a form is about ticked letters, and none is.
-var errNothingTicked = errors.New("no dead letter is ticked")
-
-// nothingTicked leads back to the page of the list that the form was on. The page says
-// beside its buttons that nothing is ticked.
-func nothingTicked(v *visit, p *plan) error {
-	return v.done(lettersAt(p.filter, "from", v.field("from"), "before", v.field("before"), "ticked", "none")+"#many", "")
-}
-
 // planGroup starts the preview of an act on a selection, or on all that match.
 func planGroup(v *visit) error {
 	p, err := readPlan(v, journal.Kind(v.PostFormValue("act")))
-	if errors.Is(err, errNothingTicked) {
-		return nothingTicked(v, p)
-	}
-	if err != nil {
+	if p == nil {
 		return err
 	}
 	if _, known := groupActs[p.act]; !known {
@@ -95,7 +82,8 @@ func startPreview(v *visit, p *plan, title string, run jobRun) error {
 	return v.done("/jobs/"+job.ID, "")
 }
 
-// readPlan reads which letters the form of the list is about.
+// readPlan reads which letters the form of the list is about; nil = of none. If none is ticked,
+// it leads back to the page of the list that the form was on, which says so beside its buttons.
 func readPlan(v *visit, act journal.Kind) (*plan, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, err
@@ -121,8 +109,11 @@ func readPlan(v *visit, act journal.Kind) (*plan, error) {
 		return nil, stale("The list that this form comes from does not exist any more: the dead letters end with letter " + strconv.FormatUint(last, 10) + " now.")
 	}
 	if v.field("which") == "chosen" {
+		if len(v.PostForm["letter"]) == 0 {
+			return nil, v.done(lettersAt(p.filter, "from", v.field("from"), "before", v.field("before"), "ticked", "none")+"#many", "")
+		}
 		if p.Seqs, err = chosen(v.PostForm["letter"]); err != nil {
-			return p, err
+			return nil, err
 		}
 		p.fields["letter"] = v.PostForm["letter"]
 		delete(p.fields, "all")
@@ -132,10 +123,7 @@ func readPlan(v *visit, act journal.Kind) (*plan, error) {
 
 // chosen reads the sequences of letters that were chosen one by one.
 func chosen(texts []string) ([]uint64, error) {
-	switch {
-	case len(texts) == 0:
-		return nil, errNothingTicked
-	case len(texts) > maxChosen:
+	if len(texts) > maxChosen {
 		return nil, badRequest("More dead letters were chosen than can be at once ("+count(maxChosen)+").", "Filter, and act on all that match.")
 	}
 	seqs := make([]uint64, 0, len(texts))

@@ -16,19 +16,23 @@ import (
 	"orderpost/internal/settle"
 )
 
-// decideLetter reads the letter that an act is about, and what is on record of its order. An
-// act that finds the letter gone does nothing and says so.
-func decideLetter(v *visit) (*settle.Letter, settle.Entry, error) {
-	l, err := readLetter(v, v.s.queue)
-	var p *problem
-	if v.Method == http.MethodPost && errors.As(err, &p) && p.status == http.StatusNotFound {
-		return nil, settle.Entry{}, letterStale()
+// ofLetter serves an act on the dead letter that the address names, with what is on record of
+// its order. An act that finds the letter gone does nothing and says so.
+func ofLetter(serve func(*visit, *settle.Letter, settle.Entry) error) func(*visit) error {
+	return func(v *visit) error {
+		l, err := readLetter(v, v.s.queue)
+		if p, ok := errors.AsType[*problem](err); ok && v.Method == http.MethodPost && p.status == http.StatusNotFound {
+			return letterStale()
+		}
+		if err != nil {
+			return err
+		}
+		entry, err := v.s.queue.Store().Record(v.Context(), l.Token())
+		if err != nil {
+			return err
+		}
+		return serve(v, l, entry)
 	}
-	if err != nil {
-		return nil, settle.Entry{}, err
-	}
-	entry, err := v.s.queue.Store().Record(v.Context(), l.Token())
-	return l, entry, err
 }
 
 // letterStale is the problem of a person who decided on a letter that is gone.
@@ -140,11 +144,7 @@ func (p replayPlan) would(v *visit) error {
 	}
 }
 
-func replayLetter(v *visit) error {
-	l, entry, err := decideLetter(v)
-	if err != nil {
-		return err
-	}
+func replayLetter(v *visit, l *settle.Letter, entry settle.Entry) error {
 	plan, err := planReplay(v, l)
 	if err != nil {
 		return err
@@ -189,10 +189,7 @@ func replayLetter(v *visit) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return v.done(orderAddress(l.Name()), "The order is back in the queue. Its dead letter stays until it has its outcome.")
+	return v.doneUnless(err, orderAddress(l.Name()), "The order is back in the queue. Its dead letter stays until it has its outcome.")
 }
 
 // typed is what must be typed to confirm an act on a letter: the order number, or the
@@ -212,11 +209,7 @@ func typedInput(l *settle.Letter) input {
 	return in
 }
 
-func resolveOrder(v *visit) error {
-	l, entry, err := decideLetter(v)
-	if err != nil {
-		return err
-	}
+func resolveOrder(v *visit, l *settle.Letter, entry settle.Entry) error {
 	if !resolvable(l, entry.Record) {
 		return stays("The outcome of this order is not unknown, so there is nothing to resolve.", "Look at the order's page.")
 	}
@@ -242,17 +235,14 @@ func resolveOrder(v *visit) error {
 		return badRequest("An order is resolved as accepted or rejected.", "Choose again.")
 	}
 	who := settle.Person{Name: v.person().Name, Note: c.Inputs[1].Value}
-	err = actOn(v, l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
+	err := actOn(v, l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
 		gone, err := v.s.queue.Operator.ResolveLetter(ctx, l, as, who)
 		if gone {
 			return letterStale()
 		}
 		return refused(err)
 	})
-	if err != nil {
-		return err
-	}
-	return v.done(orderAddress(l.Name()), "Recorded: the order is "+as.String()+".")
+	return v.doneUnless(err, orderAddress(l.Name()), "Recorded: the order is "+as.String()+".")
 }
 
 // refused turns the protocol's refusals into sentences.
@@ -269,11 +259,7 @@ func refused(err error) error {
 	}
 }
 
-func dropLetter(v *visit) error {
-	l, entry, err := decideLetter(v)
-	if err != nil {
-		return err
-	}
+func dropLetter(v *visit, l *settle.Letter, entry settle.Entry) error {
 	would, err := deadletter.DryRunDrop(v.Context(), v.s.queue, []*settle.Letter{l})
 	if err != nil {
 		return err
@@ -299,8 +285,5 @@ func dropLetter(v *visit) error {
 		}
 		return refused(err)
 	})
-	if err != nil {
-		return err
-	}
-	return v.done("/letters", "The dead letter of order "+plain(shorten(l.OrderNo, 60))+" is dropped.")
+	return v.doneUnless(err, "/letters", "The dead letter of order "+plain(shorten(l.OrderNo, 60))+" is dropped.")
 }

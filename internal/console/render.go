@@ -133,7 +133,7 @@ func (v *visit) render(name, title string, data any) error {
 			}
 		}
 		if !v.refreshes() {
-			p.Flash = v.session.takeFlash()
+			p.Flash = v.session.flash.Swap(nil)
 		}
 	}
 	if c, err := v.Cookie(pauseCookie); err == nil {

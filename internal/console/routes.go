@@ -56,17 +56,17 @@ func routes() (all []route) {
 	free("/books/stop", Viewer, "Stopping an audit", "it carries the id of one audit, which never names another", stopAudit)
 
 	page("/fleet", Viewer, "The fleet", showFleet)
-	act("/fleet/hold", Operator, "Holding the fleet", holdFleet)
-	act("/fleet/resume", Operator, "Resuming the fleet", resumeFleet)
-	act("/fleet/limit", Operator, "Limiting the fleet", limitFleet)
+	act("/fleet/hold", Operator, "Holding the fleet", ofFleet(holdFleet))
+	act("/fleet/resume", Operator, "Resuming the fleet", ofFleet(resumeFleet))
+	act("/fleet/limit", Operator, "Limiting the fleet", ofFleet(limitFleet))
 
 	page("/letters", Viewer, "The list of dead letters", showLetters)
 	form("/letters/act", Operator, "Acting on dead letters", planGroup)
 	form("/letters/export", Importer, "Exporting dead letters", planExport) // orders have bodies
 	page("/letters/{seq}", Viewer, "A dead letter's page", showLetter)
-	act("/letters/{seq}/replay", Operator, "Replaying a dead letter", replayLetter)
-	act("/letters/{seq}/resolve", Operator, "Resolving an order", resolveOrder)
-	act("/letters/{seq}/drop", Operator, "Dropping a dead letter", dropLetter)
+	act("/letters/{seq}/replay", Operator, "Replaying a dead letter", ofLetter(replayLetter))
+	act("/letters/{seq}/resolve", Operator, "Resolving an order", ofLetter(resolveOrder))
+	act("/letters/{seq}/drop", Operator, "Dropping a dead letter", ofLetter(dropLetter))
 	free("/letters/{seq}/correct", Importer, "Correcting an order", "it brings a new file, and does nothing to the dead letter", files(correctLetter))
 
 	page("/jobs", Viewer, "The list of jobs", showJobs)

@@ -103,15 +103,12 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	proxies, _ := o.proxies() // Validate has read them
 	groups, _ := o.groups()
-	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log, now: o.now, bodyTime: cmp.Or(o.bodyTime, bodyTime),
+	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: cmp.Or(o.Starter, "the local user"), announce: o.Announce, log: o.Log, now: o.now, bodyTime: cmp.Or(o.bodyTime, bodyTime),
 		proxies: proxies, groups: groups, sessions: newSessions(sessionTime, o.IdleTime), attempts: newAttempts()}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	s.sessions.now = s.now
-	if s.starter == "" {
-		s.starter = "the local user"
-	}
 	var err error
 	if s.users, err = openUsers(o.Users, s.log); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,30 +25,13 @@ const maxOfOne = 20
 type session struct {
 	Person
 	began, seen time.Time
-
-	mu    sync.Mutex
-	flash *flash
+	flash       atomic.Pointer[flash] // for the next page; nil = none
 }
 
 // flash is a sentence for the next page, about what was just done.
 type flash struct {
 	Text string
 	Bad  bool
-}
-
-func (s *session) say(f *flash) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.flash = f
-}
-
-// takeFlash returns the sentence once.
-func (s *session) takeFlash() *flash {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.flash
-	s.flash = nil
-	return f
 }
 
 // sessions are the logins. A restart of the console ends them all. The map's keys
@@ -110,32 +96,17 @@ func (s *sessions) ended(found *session) bool {
 
 // sweep removes what has ended, and makes room for one more of a person.
 func (s *sessions) sweep(name string) {
-	type idlest struct {
-		key  [sha256.Size]byte
-		seen time.Time
-		n    int
-	}
-	var all, own idlest
-	for key, one := range s.open {
-		if s.ended(one) {
-			delete(s.open, key)
-			continue
-		}
-		note := func(i *idlest) {
-			if i.n++; i.n == 1 || one.seen.Before(i.seen) {
-				i.key, i.seen = key, one.seen
-			}
-		}
-		note(&all)
-		if one.Name == name {
-			note(&own)
-		}
+	maps.DeleteFunc(s.open, func(_ [sha256.Size]byte, one *session) bool { return s.ended(one) })
+	all := slices.Collect(maps.Keys(s.open))
+	own := slices.DeleteFunc(slices.Clone(all), func(key [sha256.Size]byte) bool { return s.open[key].Name != name })
+	idlest := func(keys [][sha256.Size]byte) [sha256.Size]byte {
+		return slices.MinFunc(keys, func(a, b [sha256.Size]byte) int { return s.open[a].seen.Compare(s.open[b].seen) })
 	}
 	switch {
-	case own.n >= maxOfOne:
-		delete(s.open, own.key)
-	case all.n >= maxSessions:
-		delete(s.open, all.key)
+	case len(own) >= maxOfOne:
+		delete(s.open, idlest(own))
+	case len(all) >= maxSessions:
+		delete(s.open, idlest(all))
 	}
 }
 

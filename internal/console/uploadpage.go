@@ -334,10 +334,7 @@ func checkAgain(v *visit, id string, set importer.Reading) error {
 	if err == nil {
 		err = v.s.desk.Check(id, uploader(v), arranged)
 	}
-	if err != nil {
-		return err
-	}
-	return v.done(there(id), "")
+	return v.doneUnless(err, there(id), "")
 }
 
 // acceptMapping notes that cells which the check asked about are right, and checks again.
@@ -401,19 +398,14 @@ func importUpload(v *visit, u *uploads.Look) error {
 	if v.field("resume") == "on" && u.Import != nil {
 		c.Sending = u.Import.Sending
 	}
-	ctx := v.within(actTimeout)
-	if err := v.s.desk.Import(ctx, u.ID, uploader(v), v.seen(), c.Sending); err != nil {
-		return err
-	}
-	return v.done(there(u.ID), "")
+	err = v.s.desk.Import(v.within(actTimeout), u.ID, uploader(v), v.seen(), c.Sending)
+	return v.doneUnless(err, there(u.ID), "")
 }
 
 func stopUpload(v *visit) error {
 	id := v.PathValue("id")
-	if err := v.s.desk.Stop(v.Context(), id, uploader(v), v.seen()); err != nil {
-		return err
-	}
-	return v.done(there(id), "Stopped. What was enqueued stays; resuming goes on behind the last confirmed row.")
+	err := v.s.desk.Stop(v.Context(), id, uploader(v), v.seen())
+	return v.doneUnless(err, there(id), "Stopped. What was enqueued stays; resuming goes on behind the last confirmed row.")
 }
 
 // removeUpload says whose file would go, and removes it when that is confirmed.
@@ -441,10 +433,8 @@ func removeUpload(v *visit, u *uploads.Look) error {
 	if u.Import != nil {
 		about.Batch = u.Import.Batch
 	}
-	if err := v.act(about, nil, func(context.Context) error { return v.s.desk.Remove(u.ID, u.Mark) }); err != nil {
-		return err
-	}
-	return v.done("/upload", "The file "+u.Name+" was removed. Orders that were imported from it stay.")
+	err := v.act(about, nil, func(context.Context) error { return v.s.desk.Remove(u.ID, u.Mark) })
+	return v.doneUnless(err, "/upload", "The file "+u.Name+" was removed. Orders that were imported from it stay.")
 }
 
 // fateLine is a row of the table of what became of a file's rows.

@@ -83,10 +83,18 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 // done sends the person to another page, which shows the sentence.
 func (v *visit) done(to, sentence string) error {
 	if v.session != nil && sentence+v.unwritten != "" {
-		v.session.say(&flash{Text: strings.TrimSpace(sentence + " " + v.unwritten), Bad: v.unwritten != ""})
+		v.session.flash.Store(&flash{Text: strings.TrimSpace(sentence + " " + v.unwritten), Bad: v.unwritten != ""})
 	}
 	http.Redirect(v.w, v.Request, to, http.StatusSeeOther)
 	return nil
+}
+
+// doneUnless is done, unless what was to be done failed.
+func (v *visit) doneUnless(err error, to, sentence string) error {
+	if err != nil {
+		return err
+	}
+	return v.done(to, sentence)
 }
 
 // problem is an error that a person can do something about. Its text is a page of
@@ -130,10 +138,11 @@ func (s *Server) handler(rt route) http.Handler {
 		if v.session != nil && !v.refreshes() {
 			s.sessions.touch(v.session)
 		}
-		err := v.form(rt)
-		if err == nil {
-			err = rt.serve(v)
+		serve := rt.serve
+		if strings.HasPrefix(rt.pattern, "POST ") && rt.free == "" && v.seen() == "" {
+			serve = unseen
 		}
+		err := serve(v)
 		if asked, ok := errors.AsType[*approval.Asked](err); ok {
 			s.watch.forget()
 			err = v.done(asked.Address(), "You asked for it. Nothing was done yet: another login must approve it.")
@@ -142,14 +151,6 @@ func (s *Server) handler(rt route) http.Handler {
 			v.fail(err)
 		}
 	})
-}
-
-// form returns an error for a form that does not carry what its page showed.
-func (v *visit) form(rt route) error {
-	if strings.HasPrefix(rt.pattern, "POST ") && rt.free == "" && v.seen() == "" {
-		return unseen()
-	}
-	return nil
 }
 
 func orNone(r Role) string {
