@@ -297,7 +297,11 @@ func (p *approvalPage) list() {
 		add("Sheet", imp.Sheet)
 		add("SHA-256 of the file", imp.Content)
 		add("Rows of the file", count(imp.Rows))
-		add("Imported by", cmp.Or(imp.By, "not recorded")+p.claimed())
+		by := cmp.Or(imp.By, "not recorded")
+		if p.entry.Asker == nil {
+			by += " (a name that nobody checked)"
+		}
+		add("Imported by", by)
 	}
 	add("Batch", p.Batch)
 	add("SHA-256 of what waits", seen.Digest)
@@ -310,12 +314,4 @@ func (p *approvalPage) list() {
 	if seen.Later > 0 {
 		add("Wait for a time", plural(seen.Later, "order", "orders")+", the last one for "+stamp(seen.Latest))
 	}
-}
-
-// claimed says that nobody checked who imported the file.
-func (p *approvalPage) claimed() string {
-	if p.entry.Asker != nil {
-		return ""
-	}
-	return " (a name that nobody checked)"
 }

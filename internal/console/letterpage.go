@@ -110,12 +110,6 @@ func resolvable(l *settle.Letter, r *order.Record) bool {
 	return r != nil && !l.Conflict && r.Outcome() == order.OutcomeUnknown
 }
 
-// errLetterGone is the problem of a letter that is not there any more.
-func errLetterGone() error {
-	return notFound("This dead letter is not there any more: somebody resolved or dropped it, or its order has another outcome since.",
-		"Look at the list of dead letters, or search the order to see what happened to it.")
-}
-
 // readLetter reads the letter that the address names by its sequence.
 func readLetter(v *visit, q *queue.Queue) (*settle.Letter, error) {
 	seq, err := strconv.ParseUint(v.PathValue("seq"), 10, 64)
@@ -125,7 +119,8 @@ func readLetter(v *visit, q *queue.Queue) (*settle.Letter, error) {
 	ctx := v.brief()
 	l, err := deadletter.LetterAt(ctx, q, seq)
 	if err == nil && l == nil {
-		err = errLetterGone()
+		err = notFound("This dead letter is not there any more: somebody resolved or dropped it, or its order has another outcome since.",
+			"Look at the list of dead letters, or search the order to see what happened to it.")
 	}
 	return l, err
 }

@@ -54,10 +54,6 @@ type conn struct {
 	loggedIn, busy bool // they belong to limiter.mu
 }
 
-func newConnLimiter(l net.Listener, unbounded func(netip.Addr) bool) *connLimiter {
-	return &connLimiter{Listener: l, unbounded: unbounded, conns: make(byParty[*conn])}
-}
-
 // Accept implements net.Listener.
 func (c *connLimiter) Accept() (net.Conn, error) {
 	accepted, err := c.Listener.Accept()

@@ -138,7 +138,6 @@ type chart struct {
 
 type bar struct {
 	X, Y, H       int
-	Class         string
 	OtherY, Other int
 }
 

@@ -124,7 +124,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("ORDERPOST_CONSOLE_LISTEN: %w", err)
 	}
 	s.url = "http://" + l.Addr().String()
-	s.conns = newConnLimiter(l, s.isProxy)
+	s.conns = &connLimiter{Listener: l, unbounded: s.isProxy, conns: make(byParty[*conn])}
 	l = s.conns
 	if o.TLSCert != "" {
 		cert, err := livefile.OpenCertificate("ORDERPOST_CONSOLE_TLS_CERT_FILE", o.TLSCert, o.TLSKey, s.log)
