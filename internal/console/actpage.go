@@ -85,7 +85,7 @@ func (a *askedAct) preview(v *visit) error {
 	}
 	fresh := func(job *jobs.Job) bool { return time.Since(job.Ended()) <= assessLasts }
 	spec := jobs.Spec{Kind: previewKind, Key: "act " + a.ID, Title: "Preview: " + a.entry.Why, Subject: a.ID}
-	job, result, err := readAhead(v, spec, fresh, func(ctx context.Context, job *jobs.Job) (any, error) {
+	_, result, err := readAhead(v, spec, fresh, func(ctx context.Context, job *jobs.Job) (any, error) {
 		p := &actPreview{}
 		var mu sync.Mutex
 		selects := d.Selects
@@ -106,7 +106,6 @@ func (a *askedAct) preview(v *visit) error {
 		p.Tally = tally
 		return p, err
 	})
-	a.job = job
 	a.Preview, a.Read = result.(*actPreview)
 	return err
 }
@@ -143,13 +142,4 @@ func (a *askedAct) stand() {
 	default:
 		a.Word, a.Tone, a.Says = "needs approval", "warn", sentence(e.Why)+" It waits for "+whom(e)+"."
 	}
-}
-
-// aboutToAsk tells the person before an act that it needs a second one.
-func aboutToAsk(v *visit, c *confirmation, about journal.About) error {
-	needs, err := approval.Needs(v.brief(), v.s.queue, about)
-	if needs {
-		c.Says = append(c.Says, "Here this needs a second person. Nothing is done before another login approves it.")
-	}
-	return err
 }

@@ -109,6 +109,7 @@ type assessment struct {
 	name  string
 	imp   *imports.Import
 	Seen  *imports.Assessment // nil while it is read
+	job   *jobs.Job           // reads it
 }
 
 // assessmentOf reads what waits of the import that the request names, or shows how far that is.

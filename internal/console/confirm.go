@@ -37,6 +37,8 @@ type confirmation struct {
 	// Seen is the mark of what the page shows. Changed says what somebody did meanwhile,
 	// for whoever decided on a page with another mark.
 	Seen, Changed string
+	// Asks is an act that may need a second person. unconfirmed says so before.
+	Asks *journal.About
 	// Fields go with the form, hidden.
 	Fields []fact
 	// Inputs are what the person still fills in.
@@ -49,8 +51,6 @@ type confirmation struct {
 	Danger bool
 	// Back is the page to go to without having done anything.
 	Back string
-	// Path is where the form goes. unconfirmed sets it if it is empty.
-	Path string
 	// Wrong says what is wrong with what was filled in.
 	Wrong string
 }
@@ -79,8 +79,14 @@ const maxNote = 1000
 // completely. It returns an error if they decided on something that has changed since. ask
 // is false if the act may happen.
 func (v *visit) unconfirmed(c *confirmation) (ask bool, err error) {
-	if c.Path == "" {
-		c.Path = v.URL.Path
+	if c.Asks != nil {
+		needs, err := approval.Needs(v.brief(), v.s.queue, *c.Asks)
+		if err != nil {
+			return true, err
+		}
+		if needs {
+			c.Says = append(c.Says, "Here this needs a second person. Nothing is done before another login approves it.")
+		}
 	}
 	if v.Method != "POST" {
 		for i := range c.Inputs {

@@ -18,7 +18,6 @@ type matter struct {
 	feeding  *imports.Feeding
 	entry    imports.Approval  // where its approval stands
 	decision approval.Decision // of the person, but for the note
-	job      *jobs.Job         // reads what the page shows; nil = there is nothing to read
 	words    wording
 
 	// page is its address, field names it in a form, and mark is that of what its page shows.

@@ -15,9 +15,8 @@
 //	render.go, format.go  templates, style and script, and how values are written
 //
 // To add a page: a line in routes.go, a template of the page's name in templates, and a
-// line in the menu (render.go). Templates
-// define "live", which the page refreshes by itself, and "above" and "content", which
-// it does not.
+// line in the menu (render.go). Templates define "live", which the page refreshes by
+// itself, and "above" and "content", which it does not.
 //
 // What is read for all viewers at once:
 //

@@ -143,9 +143,7 @@ func limitFleet(v *visit, f *fleetNow) error {
 		c.Says = append(c.Says, "No worker is running. Those that start send at most "+fleet.RateText(l.PerSecond)+" requests per second together.")
 	}
 	about := journal.About{Kind: journal.Limit, Details: map[string]string{"limit": text}}
-	if err := aboutToAsk(v, c, about); err != nil {
-		return err
-	}
+	c.Asks = &about
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}

@@ -307,9 +307,8 @@ func confirmGroup(v *visit, job *jobs.Job) error {
 		c.Danger, c.Count, c.CountOf = true, n, "orders"
 		c.Warning = "Some of these orders may exist at the API. They are created twice if the API does not recognise their order numbers. Your permission is recorded with your name."
 	}
-	if err := aboutToAsk(v, c, p.about(tally, "")); err != nil {
-		return err
-	}
+	about := p.about(tally, "")
+	c.Asks = &about
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}

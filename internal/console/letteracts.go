@@ -165,9 +165,7 @@ func replayLetter(v *visit, l *settle.Letter, entry settle.Entry) error {
 	if plan.late {
 		about.Details["deadline"] = "none"
 	}
-	if err := aboutToAsk(v, c, about); err != nil {
-		return err
-	}
+	c.Asks = &about
 	c.Inputs = []input{noteInput(plan.unknown)}
 	if plan.unknown {
 		c.Button, c.Danger = "Send it again", true
@@ -223,9 +221,7 @@ func resolveOrder(v *visit, l *settle.Letter, entry settle.Entry) error {
 		{Name: "as", Label: "At the API, the order", Must: true, Options: []fact{{"", "choose"}, {order.OutcomeAccepted.String(), "exists (accepted)"}, {order.OutcomeRejected.String(), "does not exist (rejected)"}}},
 		noteInput(true),
 	}
-	if err := aboutToAsk(v, c, journal.About{Kind: journal.Resolve}); err != nil {
-		return err
-	}
+	c.Asks = &journal.About{Kind: journal.Resolve}
 	c.Inputs[1].Hint = "How you know, for the record. Your name and the time are recorded, too."
 	if ask, err := v.unconfirmed(c); ask {
 		return err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,11 +110,7 @@ func showLetters(v *visit) error {
 	}
 	for _, o := range order.Outcomes() {
 		if o.NeedsLetter() {
-			c := outcomeChoice{Outcome: o}
-			for _, word := range p.Filter.Outcomes {
-				c.Chosen = c.Chosen || word == o.String()
-			}
-			p.Outcomes = append(p.Outcomes, c)
+			p.Outcomes = append(p.Outcomes, outcomeChoice{o, slices.Contains(p.Filter.Outcomes, o.String())})
 		}
 	}
 	from, back, err := placeOf(v)

@@ -83,7 +83,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 
 // page is what a template gets. The page's own data is in Data.
 type page struct {
-	Name, Title string
+	Title string
 	// Path is the page's in the menu, Self its address with its parameters.
 	Path, Self string
 	Menu       []section
@@ -116,7 +116,7 @@ func (v *visit) render(name, title string, data any) error {
 	if t == nil {
 		return fmt.Errorf("there is no template %s", name)
 	}
-	p := page{Name: name, Title: title, Path: v.URL.Path, Self: v.URL.RequestURI(), Person: v.person(), Live: v.live,
+	p := page{Title: title, Path: v.URL.Path, Self: v.URL.RequestURI(), Person: v.person(), Live: v.live,
 		Now: time.Now().UTC(), Version: v.s.version, Data: data}
 	if v.session != nil {
 		p.NothingSent = sentence(v.s.watch.nothingSent(v.Context(), name != "problem"))

@@ -103,8 +103,6 @@ type problem struct {
 	status int
 	// what is a sentence that says what is wrong, todo one that says what to do.
 	what, todo string
-	// again is the address of a page to look at; "" = none.
-	again string
 	// cause goes to the log.
 	cause error
 }
@@ -216,11 +214,12 @@ func (v *visit) fail(err error) {
 	if v.refreshes() {
 		v.w.Header().Set("HX-Reswap", "none") // console.js says that what is shown may be old
 	}
-	if p.status == http.StatusConflict && p.again == "" && v.Method == http.MethodPost && v.session != nil {
-		p.again = v.pageOf()
+	again := "" // the address of a page to look at
+	if p.status == http.StatusConflict && v.Method == http.MethodPost && v.session != nil {
+		again = v.pageOf()
 	}
 	v.status = p.status
-	_ = v.render("problem", "That did not work", map[string]string{"What": p.what, "Todo": p.todo, "Again": p.again})
+	_ = v.render("problem", "That did not work", map[string]string{"What": p.what, "Todo": p.todo, "Again": again})
 }
 
 // refuse shows a problem for a request that never got to a route.
