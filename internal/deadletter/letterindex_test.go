@@ -284,36 +284,6 @@ func randomText(from string) string {
 	return string(out)
 }
 
-// BenchmarkGlob is the cost of a pattern for each order number of an index.
-func BenchmarkGlob(b *testing.B) {
-	for _, pattern := range []string{"*77*", "A-0*7", "*4?6*", "A-000000001"} {
-		b.Run(pattern, func(b *testing.B) {
-			g, text := newGlob(pattern), "A-000123456"
-			for b.Loop() {
-				g.matches(text)
-			}
-		})
-	}
-}
-
-// BenchmarkSelect counts what filters select of a million letters.
-func BenchmarkSelect(b *testing.B) {
-	x := NewLetterIndex(nil)
-	for i := range 1_000_000 {
-		k := LetterKind{Outcome: order.OutcomeExhausted, Status: 503, Reason: fmt.Sprint("refused by status ", 500+i%7), Said: fmt.Sprint("code ", i%3), Batch: fmt.Sprint("import-", i/3000)}
-		x.entries = append(x.entries, letterEntry{uint64(i + 1), int64(i), x.countKind(k), fmt.Sprintf("A-%09d", i)})
-	}
-	for name, f := range map[string]LetterFilter{"all": {}, "reason": {Reason: "STATUS 503"}, "order-no": {OrderNo: "*77*"}, "since": {Since: "1970-01-01T00:05:00Z"}} {
-		b.Run(name, func(b *testing.B) {
-			m, wrong := f.Compile(time.Now())
-			require.Empty(b, wrong)
-			for b.Loop() {
-				x.Select(m)
-			}
-		})
-	}
-}
-
 // Letters that came by a subject of no order_no, or whose header was cut, are in the index as in a listing, also if
 // their records name them only after they were read.
 func TestTheIndexKnowsOddLetters(t *testing.T) {

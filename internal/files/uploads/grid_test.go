@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -161,43 +158,4 @@ func TestACheckThatFailsHalfWay(t *testing.T) {
 	require.Equal(t, size, s.Used())
 	require.NoError(t, d.Remove(u.ID, ""))
 	require.Zero(t, s.Used())
-}
-
-// BenchmarkAMillionRows checks a file of a million rows, and shows windows anywhere in it.
-func BenchmarkAMillionRows(b *testing.B) {
-	const rows = 1_000_000
-	s := openStore(b, b.TempDir())
-	d := openDesk(b, s, nil)
-	r, w := io.Pipe()
-	go func() {
-		_, _ = io.WriteString(w, "order_no,timeout,amount:number,article,note\n")
-		for i := range rows {
-			_, _ = fmt.Fprintf(w, "U-%07d,30,%d.50,%06d,%s\n", i, i%1000, i%9999, "as usual, in the morning"[:10+i%10])
-		}
-		_ = w.Close()
-	}()
-	u, err := s.Keep(b.Context(), "million.csv", anna, r)
-	require.NoError(b, err)
-	began := time.Now()
-	require.NoError(b, d.Check(u.ID, anna, ""))
-	u = finished(b, d, u.ID)
-	require.Equal(b, rows, u.Checked.Summary.Rows)
-	took := time.Since(began)
-	at := 0
-	for b.Loop() {
-		at = (at + 617_283) % rows
-		w, err := d.Rows(b.Context(), u.ID, AllRows, at+1, 100)
-		if err != nil || w.Lines[0].Number != at+1 {
-			b.Fatal(err, at)
-		}
-	}
-	b.ReportMetric(took.Seconds(), "check-s")
-	b.ReportMetric(float64(u.Bytes)/(1<<20), "disk-MB")
-	status, err := os.ReadFile("/proc/self/status")
-	require.NoError(b, err)
-	var kb int
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	_, err = fmt.Sscan(rest, &kb)
-	require.NoError(b, err)
-	b.ReportMetric(float64(kb)/1024, "peak-MB")
 }

@@ -266,23 +266,6 @@ func TestReadAgain(t *testing.T) {
 	require.ErrorContains(t, err, "ORDERPOST_ORDER_SCHEMA: open ")
 }
 
-// BenchmarkCheck is one order of eleven fields.
-func BenchmarkCheck(b *testing.B) {
-	s, err := Parse("s.json", []byte(benchSchema))
-	require.NoError(b, err)
-	o := parsed(b, `{"order_no":"ORDER-0000000001","timeout":30,"sku":"00007919","item":"filter Ø 40 mm stainless","quantity":"2","amount":"12.5","currency":"EUR","customer":"customer number 1","street":"Long Street 1, back door","city":"Springfield","note":"leave it with the neighbour; ring twice, then wait"}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if s.Check(o) != nil {
-			b.Fatal("it breaks the schema")
-		}
-	}
-}
-
-const benchSchema = `{"type":"object","required":["order_no","timeout","sku","quantity","amount","currency"],"properties":{
- "order_no":{"type":"string","pattern":"^ORDER-[0-9]{10}$"},"timeout":{"type":"integer","minimum":1,"maximum":86400},"sku":{"type":"string","minLength":8,"maxLength":8},
- "currency":{"enum":["EUR","USD","GBP"]},"city":{"type":"string","maxLength":80},"note":{"type":"string","maxLength":500},"customer":{"type":"string"},"street":{"type":"string"}}}`
-
 // TestFields: the columns of a file that fits the schema, those that it requires first, without the timestamp.
 func TestFields(t *testing.T) {
 	s, err := Parse("s.json", []byte(`{"type":"object","required":["order_no","timeout"],"properties":{"amount":{"type":"number"},"timeout":{"type":"integer"},
