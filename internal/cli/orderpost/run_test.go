@@ -2,6 +2,7 @@ package orderpost
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"io"
 	"os"
@@ -17,7 +18,12 @@ import (
 	"orderpost/internal/testing/patient"
 )
 
-func TestMain(m *testing.M) { patient.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childMark) != "" {
+		os.Exit(Run(context.Background(), []string{"gateway"}, cli.Environ(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
+	}
+	patient.Main(m)
+}
 
 var update = flag.Bool("update", false, "write the golden files anew")
 

@@ -1,8 +1,7 @@
-package gateway
+package orderpost
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/cli"
 	"orderpost/internal/sandbox/authority"
 	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
@@ -28,20 +26,13 @@ import (
 // apart from the broker's and the clients'.
 const childMark = "ORDERPOST_TEST_GATEWAY"
 
-func TestMain(m *testing.M) {
-	if os.Getenv(childMark) != "" {
-		os.Exit(Run(context.Background(), nil, cli.Environ(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
-	}
-	patient.Main(m)
-}
-
 // TestWaits runs the benchmark with few waits, so that it does not rot.
 func TestWaits(t *testing.T) { require.Positive(t, waits(t, 100)) }
 
 // BenchmarkWaits is the memory of a door with as many idle waits over TLS as -benchtime says, half
 // of them long polls, the other half feeds:
 //
-//	go test ./internal/cli/gateway -run '^$' -bench Waits -benchtime 8000x
+//	go test ./internal/cli/orderpost -run '^$' -bench Waits -benchtime 8000x
 func BenchmarkWaits(b *testing.B) {
 	if b.N == 1 {
 		return // the benchmark is tried with one wait first

@@ -1,4 +1,4 @@
-package broker
+package orderpost_test
 
 import (
 	"bytes"
@@ -14,16 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/broker"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
-	"orderpost/internal/testing/patient"
 )
 
-func TestMain(m *testing.M) { patient.Main(m) }
-
-func config(dir string) Config {
-	cfg := Config{Queue: queue.DefaultConfig(), DataDir: dir}
+func config(dir string) broker.Config {
+	cfg := broker.Config{Queue: queue.DefaultConfig(), DataDir: dir}
 	cfg.Queue.BrokerWait = time.Minute
 	return cfg
 }
@@ -77,7 +75,7 @@ func opening(t *testing.T, dir string, starts func(dir string)) (last string, er
 	told := make(chan string, 8)
 	opened := make(chan error, 1)
 	go func() {
-		_, done, err := Open(t.Context(), config(dir), Options{Name: "test", Stderr: &bytes.Buffer{}, Tell: func(line string) { told <- line }})
+		_, done, err := broker.Open(t.Context(), config(dir), broker.Options{Name: "test", Stderr: &bytes.Buffer{}, Tell: func(line string) { told <- line }})
 		done()
 		opened <- err
 	}()
@@ -95,7 +93,7 @@ func opening(t *testing.T, dir string, starts func(dir string)) (last string, er
 func TestAFolderWithoutAStoreIsAMistake(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Queue.ConnectTimeout = time.Hour
-	_, done, err := Open(t.Context(), cfg, Options{Name: "test", StartStopped: true, Stderr: &bytes.Buffer{}})
+	_, done, err := broker.Open(t.Context(), cfg, broker.Options{Name: "test", StartStopped: true, Stderr: &bytes.Buffer{}})
 	done()
 	require.ErrorIs(t, err, queue.ErrUnreachable)
 	require.ErrorContains(t, err, "ORDERPOST_DATA_DIR")
@@ -107,13 +105,13 @@ func TestPatient(t *testing.T) {
 	environ := map[string]string{"ORDERPOST_BROKER_WAIT": "3m"}
 	run := func(args ...string) (code int, said string, wait time.Duration) {
 		cmd := &cobra.Command{Use: "watch", RunE: func(*cobra.Command, []string) error {
-			var cfg Config
+			var cfg broker.Config
 			require.NoError(t, cli.ReadEnv(&cfg, environ))
 			wait = cfg.Queue.BrokerWait
 			return fmt.Errorf("read: %w: no answer", queue.ErrUnreachable)
 		}}
 		var out bytes.Buffer
-		code = cli.Execute(context.Background(), Patient(cmd, environ, AgainFollow), args, nil, &out, &out)
+		code = cli.Execute(context.Background(), broker.Patient(cmd, environ, broker.AgainFollow), args, nil, &out, &out)
 		return code, out.String(), wait
 	}
 	code, said, wait := run("a b", "it's")
@@ -132,14 +130,14 @@ func TestWhatWasNeverAskedForHasNoEffect(t *testing.T) {
 	run := func(do func() error) string {
 		cmd := &cobra.Command{Use: "hold", RunE: func(*cobra.Command, []string) error { return do() }}
 		var out bytes.Buffer
-		code := cli.Execute(t.Context(), Patient(cmd, map[string]string{}, AgainWrite), nil, nil, &out, &out)
+		code := cli.Execute(t.Context(), broker.Patient(cmd, map[string]string{}, broker.AgainWrite), nil, nil, &out, &out)
 		require.Equal(t, cli.ExitUnreachable, code, &out)
 		return out.String()
 	}
 	sent := run(func() error { return fmt.Errorf("write: %w", queue.ErrUnreachable) })
 	require.Contains(t, sent, "Run it again when the broker is back; it may have taken effect, and doing it twice does no harm:\n  hold\n")
 	unsent := run(func() error {
-		_, done, err := Open(t.Context(), config(t.TempDir()), Options{Name: "test", Stderr: &bytes.Buffer{}})
+		_, done, err := broker.Open(t.Context(), config(t.TempDir()), broker.Options{Name: "test", Stderr: &bytes.Buffer{}})
 		done()
 		return err
 	})
@@ -156,7 +154,7 @@ func TestWhereTheCopyLies(t *testing.T) {
 		{"", file, os.TempDir()},
 		{"", "", os.TempDir()},
 	} {
-		require.Equal(t, c.want, TempDir(map[string]string{"TMPDIR": c.tmp}, c.data), c)
+		require.Equal(t, c.want, broker.TempDir(map[string]string{"TMPDIR": c.tmp}, c.data), c)
 	}
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package pending
+package orderpost_test
 
 import (
 	"bytes"
@@ -12,14 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/pending"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
-	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
-
-func TestMain(m *testing.M) { patient.Main(m) }
 
 // TestPending names the one order that is tried again and again, in 80 columns, whatever
 // the API answered.
@@ -29,7 +27,7 @@ func TestPending(t *testing.T) {
 	run := func(args ...string) (int, string) {
 		var out, errOut bytes.Buffer
 		environ := map[string]string{"ORDERPOST_DATA_DIR": s.Dir}
-		code := cli.Execute(t.Context(), NewCommand(environ, &out, &errOut), args, strings.NewReader(""), &out, &errOut)
+		code := cli.Execute(t.Context(), pending.NewCommand(environ, &out, &errOut), args, strings.NewReader(""), &out, &errOut)
 		return code, out.String() + errOut.String()
 	}
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "1", Open: true}))

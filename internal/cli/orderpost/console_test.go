@@ -1,4 +1,4 @@
-package console
+package orderpost_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/cli"
+	"orderpost/internal/cli/console"
 	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
@@ -32,7 +33,7 @@ func TestConsole(t *testing.T) {
 	var out, says patient.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- Run(ctx, nil, map[string]string{"ORDERPOST_DATA_DIR": s.Dir, "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "USER": "anna"}, nil, &out, &says)
+		code <- console.Run(ctx, nil, map[string]string{"ORDERPOST_DATA_DIR": s.Dir, "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "USER": "anna"}, nil, &out, &says)
 	}()
 	require.Eventually(t, func() bool { return loginLink.MatchString(says.String()) }, patience, 5*time.Millisecond, "%s", &says)
 	require.Contains(t, says.String(), "Console: http://127.0.0.1:")
@@ -66,8 +67,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestExitCodes: 2 for what a setting can mend, 4 for a broker out of reach.
-func TestExitCodes(t *testing.T) {
+// TestExitCodesOfTheConsole: 2 for what a setting can mend, 4 for a broker out of reach.
+func TestExitCodesOfTheConsole(t *testing.T) {
 	for name, tc := range map[string]struct {
 		environ map[string]string
 		code    int
@@ -82,18 +83,18 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var says patient.Buffer
-			require.Equal(t, tc.code, Run(t.Context(), nil, tc.environ, nil, io.Discard, &says), "%s", &says)
+			require.Equal(t, tc.code, console.Run(t.Context(), nil, tc.environ, nil, io.Discard, &says), "%s", &says)
 			require.Contains(t, says.String(), tc.says)
 		})
 	}
 }
 
-// TestNoUsersFile is a mistake in the configuration.
-func TestNoUsersFile(t *testing.T) {
+// TestAConsoleWithoutItsUsersFile is a mistake in the configuration.
+func TestAConsoleWithoutItsUsersFile(t *testing.T) {
 	s := queuetest.Start(t)
 	url := strings.Replace(s.URL, "nats://", "nats://"+s.Token+"@", 1)
 	var says patient.Buffer
-	code := Run(t.Context(), nil, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_CONSOLE_USERS": "/nowhere/users", "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}, nil, io.Discard, &says)
+	code := console.Run(t.Context(), nil, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_CONSOLE_USERS": "/nowhere/users", "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}, nil, io.Discard, &says)
 	require.Equal(t, cli.ExitUsage, code, "%s", &says)
 	require.Contains(t, says.String(), "/nowhere/users")
 }

@@ -1,4 +1,4 @@
-package reconcile_test
+package orderpost_test
 
 import (
 	"bytes"
@@ -19,11 +19,8 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
-	"orderpost/internal/testing/patient"
 	"orderpost/internal/testing/queuetest"
 )
-
-func TestMain(m *testing.M) { patient.Main(m) }
 
 type books struct {
 	*testing.T
@@ -97,7 +94,7 @@ func plant(t *testing.T) (b *books, list string) {
 
 var planted = map[string]int{"missing": 1, "created": 1, "unknown-exists": 1, "unknown-absent": 1, "never-had": 1, "twice": 1, "unsettled": 1, "recent": 1}
 
-func TestFindsEachDifference(t *testing.T) {
+func TestReconcileFindsEachDifference(t *testing.T) {
 	b, list := plant(t)
 	results := filepath.Join(t.TempDir(), "differences.csv")
 	got := b.reconcile(list, "--order-no", "ref", "--json", "--results", results)
@@ -123,7 +120,7 @@ func TestFindsEachDifference(t *testing.T) {
 	require.Contains(t, got.errOut, "6 differences between the list and the books")
 }
 
-func TestSidesThatAgree(t *testing.T) {
+func TestReconcileOfSidesThatAgree(t *testing.T) {
 	b := open(t)
 	b.settled(order.Accepted, time.Now().Add(-time.Hour), "A-1", "A-2")
 	b.settled(order.Rejected, time.Now().Add(-time.Hour), "R-1")
@@ -143,8 +140,8 @@ func TestSidesThatAgree(t *testing.T) {
 	require.Contains(t, got.errOut, `the header has no column "order_no", only ["ref"]`)
 }
 
-// TestApply: the list settles what is unknown, and nothing else.
-func TestApply(t *testing.T) {
+// TestReconcileApplies: the list settles what is unknown, and nothing else.
+func TestReconcileApplies(t *testing.T) {
 	b, list := plant(t)
 	apply := []string{"--order-no", "ref", "--json", "--apply"}
 	require.Contains(t, b.reconcile(list, apply...).errOut, "there is no terminal to ask on")
@@ -188,8 +185,8 @@ func TestApply(t *testing.T) {
 	require.Equal(t, 2, acts)
 }
 
-// TestApplyOfOrdersWithoutLetter: somebody dropped it.
-func TestApplyOfOrdersWithoutLetter(t *testing.T) {
+// TestReconcileAppliesToOrdersWithoutLetter: somebody dropped it.
+func TestReconcileAppliesToOrdersWithoutLetter(t *testing.T) {
 	b := open(t)
 	b.settled(order.Unsure, time.Now().Add(-time.Hour), "DOUBT")
 	_, err := b.q.Operator.Drop(t.Context(), queuetest.Letter(t, b.q, "DOUBT"), settle.Person{Name: "ben"})
@@ -199,8 +196,8 @@ func TestApplyOfOrdersWithoutLetter(t *testing.T) {
 	b.requireOutcomes(map[string]order.Outcome{"DOUBT": order.OutcomeAccepted})
 }
 
-// TestApplyWaitsForASecondPerson: the rule of the fleet covers it.
-func TestApplyWaitsForASecondPerson(t *testing.T) {
+// TestReconcileWaitsForASecondPerson: the rule of the fleet covers it.
+func TestReconcileWaitsForASecondPerson(t *testing.T) {
 	b, list := plant(t)
 	approval.SetRule(t.Context(), b.q, "resolve", "w1", "test", zerolog.Nop())
 	got := b.reconcile(list, "--order-no", "ref", "--json", "--apply", "--yes")

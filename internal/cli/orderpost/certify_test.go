@@ -1,4 +1,4 @@
-package certify_test
+package orderpost_test
 
 import (
 	"bytes"
@@ -21,8 +21,6 @@ import (
 	"orderpost/internal/sandbox"
 	"orderpost/internal/testing/patient"
 )
-
-func TestMain(m *testing.M) { patient.Main(m) }
 
 const key, secret = "AKcertifyKey-0123456789", "SKcertifySecret-abcdefghijk"
 
@@ -71,8 +69,8 @@ func (p *place) certify(args ...string) (code int, out, errOut string) {
 		"--pause", "0s", "--idle", "20ms", "--burst", "0"}, args...)...)
 }
 
-// TestTheFilesAloneBalanceTheBooks runs a worker with what certify wrote, and nothing else, through 600 of the demo's orders.
-func TestTheFilesAloneBalanceTheBooks(t *testing.T) {
+// TestTheFilesOfCertifyAloneBalanceTheBooks runs a worker with what certify wrote, and nothing else, through 600 of the demo's orders.
+func TestTheFilesOfCertifyAloneBalanceTheBooks(t *testing.T) {
 	for name, manner := range map[string]map[string]string{
 		"status": {"manner": "status"}, "code": {"manner": "code"}, "errno": {"manner": "errno"}, "fields": {"manner": "fields"},
 		"code, original returned": {"manner": "code", "duplicates": "return"}, "status, created twice": {"manner": "status", "duplicates": "create-twice"},
@@ -161,7 +159,7 @@ func (p *place) work() {
 	require.NotContains(p, log.String(), "settles nothing", "every answer was explained")
 }
 
-func TestRefusesTheAddressOfRealOrders(t *testing.T) {
+func TestCertifyRefusesTheAddressOfRealOrders(t *testing.T) {
 	p := newPlace(t)
 	code, _, errOut := p.certify()
 	require.Equal(t, cli.ExitUsage, code)
