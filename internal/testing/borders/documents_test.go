@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,11 +27,20 @@ type repository struct {
 	docs     map[string]string   // Markdown
 }
 
-// readRepository leaves out what no reader opens: hidden folders, binaries and data.
+// readRepository is what a reader opens.
 func readRepository(t *testing.T) *repository {
 	t.Helper()
+	r, err := opened()
+	require.NoError(t, err)
+	require.Greater(t, len(r.comments), 300)
+	require.Greater(t, len(r.docs), 15)
+	return r
+}
+
+// opened reads the repository once for all tests. It leaves out hidden folders, binaries and data.
+var opened = sync.OnceValues(func() (*repository, error) {
 	r := &repository{comments: make(map[string]string), declared: make(map[string][]string), docs: make(map[string]string)}
-	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+	return r, fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -49,11 +59,8 @@ func readRepository(t *testing.T) *repository {
 			return err
 		}
 		return nil
-	}))
-	require.Greater(t, len(r.comments), 300)
-	require.Greater(t, len(r.docs), 15)
-	return r
-}
+	})
+})
 
 func (r *repository) readGo(name string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ParseComments|parser.SkipObjectResolution)
