@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +18,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
+	"orderpost/internal/testing/contract/producer"
 )
 
 // startServer runs a broker of somebody's own, as operators do.
@@ -53,38 +51,26 @@ func guardedServer(t *testing.T) (login func(user string) string) {
 	}
 }
 
-// buildExample compiles the program that does what docs/producers.md says.
-func buildExample(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "producer.exe")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"internal/testing/contract/producer").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
-}
-
-// example runs the built program; it returns what it printed and whether it
+// example does what docs/producers.md says; it returns what it printed and whether it
 // ended well.
-func example(t *testing.T, program, brokerURL string, args ...string) (out string, ok bool) {
+func example(t *testing.T, brokerURL string, args ...string) (out string, ok bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), "NATS_URL="+brokerURL, "NATS_TOKEN=")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	t.Logf("%q: %s%s", args, &stdout, &stderr)
+	var stdout bytes.Buffer
+	err := producer.Run(t.Context(), args, func(name string) string { return map[string]string{"NATS_URL": brokerURL}[name] }, &stdout)
+	t.Logf("%q: %s%v", args, &stdout, err)
 	return strings.TrimSpace(stdout.String()), err == nil
 }
 
 // TestAProducer runs the program with a producer's permissions, through every
 // answer that a broker with one replica gives.
 func TestAProducer(t *testing.T) {
-	program, login := buildExample(t), guardedServer(t)
+	login := guardedServer(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	q := openQueue(t, cfg)
 	says := func(want string, args ...string) {
 		t.Helper()
-		out, ok := example(t, program, login("producer"), args...)
+		out, ok := example(t, login("producer"), args...)
 		require.True(t, ok)
 		if args[0] == "publish" {
 			require.Equal(t, want, out)
@@ -112,7 +98,7 @@ func TestAProducer(t *testing.T) {
 	ends(order.Report{End: order.EndAnswer, Verdict: order.Rejected, Status: 422}, order.Facts{})(t, q, pull(t, q))
 	says(`settled: true, created: no`, "await", "B", "id-3")
 
-	_, ok := example(t, program, login("producer"), "publish", "id-4", `{"order_no":"","timeout":30}`)
+	_, ok := example(t, login("producer"), "publish", "id-4", `{"order_no":"","timeout":30}`)
 	require.False(t, ok, "an order_no without a subject")
 	require.Equal(t, uint64(2), count(t, q).LastIntent, "intents that were stored")
 }
@@ -127,13 +113,13 @@ func count(t *testing.T, q *queue.Queue) queue.Counts {
 // TestAProducerWaitsForItsOwnOutcome: the outcome of an earlier submission of
 // the order_no is not the one that is waited for.
 func TestAProducerWaitsForItsOwnOutcome(t *testing.T) {
-	program, login := buildExample(t), guardedServer(t)
+	login := guardedServer(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	q := openQueue(t, cfg)
 	submit := func(id string) *settle.Delivery {
 		gone(t, q, "A")
-		out, ok := example(t, program, login("producer"), "publish", id, `{"order_no":"A","timeout":30}`)
+		out, ok := example(t, login("producer"), "publish", id, `{"order_no":"A","timeout":30}`)
 		require.True(t, ok)
 		require.Equal(t, "stored", out)
 		return pull(t, q)
@@ -142,7 +128,7 @@ func TestAProducerWaitsForItsOwnOutcome(t *testing.T) {
 	second := submit("second")
 	answer := make(chan string, 1)
 	go func() {
-		out, _ := example(t, program, login("producer"), "await", "A", "second")
+		out, _ := example(t, login("producer"), "await", "A", "second")
 		answer <- out
 	}()
 	ends(order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}, order.Facts{})(t, q, second)
@@ -152,13 +138,13 @@ func TestAProducerWaitsForItsOwnOutcome(t *testing.T) {
 // TestAProducerIsToldOfAConflict: another body for an accepted order_no is not
 // sent, its producer is told so, and the first one finds its own result.
 func TestAProducerIsToldOfAConflict(t *testing.T) {
-	program, login := buildExample(t), guardedServer(t)
+	login := guardedServer(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	q := openQueue(t, cfg)
 	says := func(want string, args ...string) {
 		t.Helper()
-		out, ok := example(t, program, login("producer"), args...)
+		out, ok := example(t, login("producer"), args...)
 		require.True(t, ok)
 		require.Contains(t, out, want)
 	}
@@ -208,19 +194,19 @@ func TestProducersReachNothingByReplies(t *testing.T) {
 	trusted, err := nats.Connect(login("orderpost"), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(trusted.Close)
-	producer, err := nats.Connect(login("producer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(login("producer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.Timeout(time.Minute))
 	require.NoError(t, err)
-	t.Cleanup(producer.Close)
-	request(t, producer, &nats.Msg{Subject: "orders.new.BAIT", Data: []byte("{}")})
+	t.Cleanup(nc.Close)
+	request(t, nc, &nats.Msg{Subject: "orders.new.BAIT", Data: []byte("{}")})
 	for _, aim := range []string{"orders.results.A", "orders.dead.A", "$KV.ORDERPOST.fleet.hold", "$JS.API.STREAM.DELETE.ORDERS", "$JS.API.STREAM.PURGE.ORDERS",
 		"$JS.API.STREAM.PURGE.ORDERS_RESULTS", "$JS.API.CONSUMER.DELETE.ORDERS.workers", "$JS.API.CONSUMER.PAUSE.ORDERS.workers"} {
 		for subject, body := range map[string]string{"orders.new.A": "{}", "$JS.API.STREAM.MSG.GET.ORDERS": `{"seq":1}`, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS": `{"seq":1}`,
 			"$JS.API.DIRECT.GET.ORDERS_RESULTS": `{"seq":1}`, "$JS.API.DIRECT.GET.ORDERS": `{"seq":1}`, "$JS.API.INFO": ""} {
-			require.NoError(t, producer.PublishRequest(subject, aim, []byte(body)))
+			require.NoError(t, nc.PublishRequest(subject, aim, []byte(body)))
 		}
 	}
-	require.NoError(t, producer.PublishMsg(&nats.Msg{Subject: "orders.new.B", Header: nats.Header{"Nats-Rollup": {"all"}}, Data: []byte("{}")}))
-	request(t, producer, &nats.Msg{Subject: "orders.new.LAST", Data: []byte("{}")})
+	require.NoError(t, nc.PublishMsg(&nats.Msg{Subject: "orders.new.B", Header: nats.Header{"Nats-Rollup": {"all"}}, Data: []byte("{}")}))
+	request(t, nc, &nats.Msg{Subject: "orders.new.LAST", Data: []byte("{}")})
 	for stream, subject := range map[string]string{"ORDERS_RESULTS": "orders.results.A", "ORDERS_DEAD": "orders.dead.A", "KV_ORDERPOST": "$KV.ORDERPOST.fleet.hold"} {
 		require.Nil(t, lastMsg(t, trusted, stream, subject))
 	}
@@ -234,9 +220,9 @@ func TestFollowingResults(t *testing.T) {
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	q := openQueue(t, cfg)
-	producer, err := nats.Connect(login("producer"), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(login("producer"), nats.Timeout(time.Minute))
 	require.NoError(t, err)
-	t.Cleanup(producer.Close)
+	t.Cleanup(nc.Close)
 	var query struct{ Seq, Batch uint64 }
 	for _, b := range blocks(t, "json") {
 		if b.name == "follow" {
@@ -245,12 +231,12 @@ func TestFollowingResults(t *testing.T) {
 	}
 	require.EqualValues(t, 256, query.Batch)
 	query.Batch = 2
-	inbox, err := producer.SubscribeSync(producer.NewInbox())
+	inbox, err := nc.SubscribeSync(nc.NewInbox())
 	require.NoError(t, err)
 	follow := func() (subjects []string) {
 		t.Helper()
 		ask := fmt.Sprintf(`{"seq":%d,"batch":%d}`, query.Seq, query.Batch)
-		require.NoError(t, producer.PublishRequest("$JS.API.DIRECT.GET.ORDERS_RESULTS", inbox.Subject, []byte(ask)))
+		require.NoError(t, nc.PublishRequest("$JS.API.DIRECT.GET.ORDERS_RESULTS", inbox.Subject, []byte(ask)))
 		for {
 			msg, err := inbox.NextMsg(requestPatience)
 			require.NoError(t, err)
@@ -267,7 +253,7 @@ func TestFollowingResults(t *testing.T) {
 	}
 	require.Empty(t, follow())
 	for _, no := range []string{"A", "B", "C"} {
-		request(t, producer, &nats.Msg{Subject: "orders.new." + no, Data: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
+		request(t, nc, &nats.Msg{Subject: "orders.new." + no, Data: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
 		ends(order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}, order.Facts{})(t, q, pull(t, q))
 	}
 	require.Equal(t, []string{"orders.results.A", "orders.results.B"}, follow())
@@ -279,7 +265,7 @@ func TestFollowingResults(t *testing.T) {
 // says: no answer at first, then a place that counts as taken although nothing
 // is pending, then stored; and a stream that is full.
 func TestAProducerOnAnswersOfACluster(t *testing.T) {
-	program, s := buildExample(t), startServer(t, &server.Options{})
+	s := startServer(t, &server.Options{})
 	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
@@ -309,7 +295,7 @@ func TestAProducerOnAnswersOfACluster(t *testing.T) {
 	for _, answer := range []string{"", text["pending"], text["stored"]} {
 		answers <- answer
 	}
-	out, ok := example(t, program, s.ClientURL(), "publish", "the-id", `{"order_no":"A","timeout":30}`)
+	out, ok := example(t, s.ClientURL(), "publish", "the-id", `{"order_no":"A","timeout":30}`)
 	require.True(t, ok)
 	require.Equal(t, "stored", out)
 	for range 3 {
@@ -318,7 +304,7 @@ func TestAProducerOnAnswersOfACluster(t *testing.T) {
 	require.Empty(t, ids)
 
 	answers <- text["full"]
-	out, ok = example(t, program, s.ClientURL(), "publish", "the-id", `{"order_no":"A","timeout":30}`)
+	out, ok = example(t, s.ClientURL(), "publish", "the-id", `{"order_no":"A","timeout":30}`)
 	require.True(t, ok)
 	require.Equal(t, "full", out)
 }

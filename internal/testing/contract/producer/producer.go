@@ -1,15 +1,7 @@
-// Command producer publishes orders and reads their results with the NATS client
+// Package producer publishes orders and reads their results with the NATS client
 // alone. It does what docs/producers.md says, so that the tests can try the page;
 // Go programs use package client.
-//
-//	go run ./internal/testing/contract/producer publish ID '{"order_no":"A-1001","timeout":30}'
-//	go run ./internal/testing/contract/producer result A-1001
-//	go run ./internal/testing/contract/producer await A-1001 ID
-//
-// NATS_URL and NATS_TOKEN say where the broker is. The broker that a worker
-// runs in its data folder writes both to data/nats.json. Others ask for an nkey
-// and certificates: see connect.go.
-package main
+package producer
 
 import (
 	"context"
@@ -17,32 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 
 	"github.com/nats-io/nats.go"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	switch {
-	case errors.Is(err, errUsage):
-		os.Exit(2)
-	case err != nil:
-		os.Exit(1)
-	}
-}
-
-var errUsage = errors.New("usage: publish ID BODY | result ORDER_NO | await ORDER_NO ID")
-
-func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
+// Run does one of these, and writes what became of it:
+//
+//	publish ID BODY
+//	result ORDER_NO
+//	await ORDER_NO ID
+//
+// getenv gives the variables of Connect.
+func Run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
 	if len(args) < 2 || len(args) != arguments[args[0]] {
-		return errUsage
+		return errors.New("usage: publish ID BODY | result ORDER_NO | await ORDER_NO ID")
 	}
 	nc, err := Connect(getenv)
 	if err != nil {
