@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,34 +67,6 @@ func TestARunAsksOneByOneOnlyForWhatItSends(t *testing.T) {
 	r.requirePending(2)
 }
 
-// TestDropAndResolve, by fate.
-func TestDropAndResolve(t *testing.T) {
-	r := newRig(t)
-	r.letters("SURE", 4, order.Rejected, "rule 2")
-	r.letters("DOUBT", 6, order.Unsure, "timeout")
-	resolve := Resolve(r.q, order.OutcomeAccepted, anna)
-	expected, err := Preview(t.Context(), r.q, r.all(""), resolve, Options{})
-	require.NoError(t, err)
-	require.Equal(t, map[Fate]int{Resolved: 6, Certain: 4}, expected.Fates)
-	done, err := Run(t.Context(), r.q, r.all(""), resolve, Options{})
-	require.NoError(t, err)
-	require.Equal(t, expected.Fates, done.Fates)
-	entry, err := r.q.Store().Record(t.Context(), order.Token("DOUBT-001"))
-	require.NoError(t, err)
-	require.Equal(t, order.OutcomeAccepted, entry.Record.Outcome())
-	require.Equal(t, "anna", entry.Record.By)
-
-	r.enqueue("SURE", 1) // a correction of SURE-001 is in the queue
-	drop := Drop(r.q, anna)
-	expected, err = Preview(t.Context(), r.q, r.all("SURE"), drop, Options{})
-	require.NoError(t, err)
-	require.Equal(t, map[Fate]int{Dropped: 3, Pending: 1}, expected.Fates)
-	done, err = Run(t.Context(), r.q, r.all("SURE"), drop, Options{})
-	require.NoError(t, err)
-	require.Equal(t, expected.Fates, done.Fates)
-	require.Equal(t, 1, r.left())
-}
-
 // TestChosenLetters: those that were chosen one by one, and a limit.
 func TestChosenLetters(t *testing.T) {
 	r := newRig(t)
@@ -136,51 +107,6 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[Fate]int{"replayed": 300 - n, "replayed-before": n}, done.Fates)
 	r.requirePending(300)
-}
-
-// TestTwoAtOnce: each letter is replayed once, and the second person sees that
-// somebody was first.
-func TestTwoAtOnce(t *testing.T) {
-	r := newRig(t)
-	r.letters("SURE", 200, order.Rejected, "rule 2")
-	g, other := r.all(""), r.command()
-	var both sync.WaitGroup
-	var one, two Tally
-	var err1, err2 error
-	both.Go(func() { one, err1 = Run(t.Context(), r.q, g, Replay(r.q, settle.ReplayOptions{}), Options{}) })
-	both.Go(func() { two, err2 = Run(t.Context(), other, g, Replay(other, settle.ReplayOptions{}), Options{}) })
-	both.Wait()
-	require.NoError(t, err1)
-	require.NoError(t, err2)
-	require.Equal(t, 200, one.Fates["replayed"]+two.Fates["replayed"], "%v %v", one.Fates, two.Fates)
-	r.requirePending(200)
-	for _, tally := range []Tally{one, two} {
-		for fate := range tally.Fates {
-			require.Contains(t, []Fate{"replayed", "replayed-before"}, fate)
-		}
-	}
-}
-
-// TestBrokerRestartsInTheMiddle: the run waits for the broker and goes on.
-func TestBrokerRestartsInTheMiddle(t *testing.T) {
-	r := newRig(t)
-	r.letters("SURE", 400, order.Rejected, "rule 2")
-	g := r.all("")
-	var once sync.Once
-	restarted := make(chan struct{})
-	done, err := Run(t.Context(), r.q, g, Replay(r.q, settle.ReplayOptions{}), Options{Tell: func(Tally) {
-		once.Do(func() {
-			r.broker.Stop()
-			go func() {
-				defer close(restarted)
-				r.broker.Restart(t)
-			}()
-		})
-	}})
-	<-restarted
-	require.NoError(t, err)
-	require.Equal(t, 400, done.Fates["replayed"]+done.Fates["replayed-before"], "%v %v", done.Fates, done.Errors)
-	r.requirePending(400)
 }
 
 // TestThePageAtTheLimitMayFail: its error is no less an error because the walk ends there.

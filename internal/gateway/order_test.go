@@ -242,23 +242,6 @@ func TestClientsThatEndTheirSide(t *testing.T) {
 	require.Equal(t, 50, r.stored())
 }
 
-// TestWithdrawing an order answers what became of it.
-func TestWithdrawing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.do("POST", "/v1/orders", body("A"), "Idempotency-Key", "1")
-	r.settle(1)
-	a := r.do("DELETE", "/v1/orders?order_no=A&submission=1", "")
-	require.Equal(t, http.StatusConflict, a.status)
-	require.Equal(t, "accepted", a.problem(t).Outcome.Outcome)
-
-	r.do("POST", "/v1/orders", body("B"), "Idempotency-Key", "1", "Order-Not-Before", time.Now().Add(time.Hour).Format(time.RFC3339))
-	require.Equal(t, "pending", r.do("GET", "/v1/orders?order_no=B&submission=1", "").outcome(t).State, "it waits for its time")
-	a = r.do("DELETE", "/v1/orders?order_no=B&submission=1", "")
-	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, a.status, a.text)
-	require.Equal(t, "unknown-order", r.do("DELETE", "/v1/orders?order_no=B&submission=2", "").problem(t).name())
-}
-
 // TestParametersThatCannotBeRead are refused, on every address: a request without them is
 // about something else. So are a wrong name and a name that comes twice, and nothing is
 // withdrawn.

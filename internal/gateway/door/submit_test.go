@@ -2,16 +2,12 @@ package door
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -133,64 +129,6 @@ func TestALoopThatIsLeftAsksForNoMore(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"first", "second"}, got)
-}
-
-// TestTheBrokerRestartsUnder64Writers: every order that was confirmed is stored, and every
-// stored one is recognised when it is submitted again.
-func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	var confirmed sync.Map
-	var stored, failed atomic.Int64
-	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	for w := range 64 {
-		writers.Go(func() {
-			for n := 0; ; {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				no := fmt.Sprintf("w%d-%d", w, n)
-				_, err := r.Submit(context.Background(), one(no, no))
-				var unconfirmed *UnconfirmedError
-				switch {
-				case err == nil:
-					confirmed.Store(no, true)
-					stored.Add(1)
-					n++
-				case errors.As(err, &unconfirmed), errors.Is(err, ErrUnavailable):
-					failed.Add(1) // again, with the same id
-				default:
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	enough := func(n int64) func() bool { return func() bool { return stored.Load() >= n } }
-	require.Eventually(t, enough(500), time.Minute, time.Millisecond)
-	r.broker.Stop()
-	r.broker.Restart(t)
-	before := stored.Load()
-	require.Eventually(t, enough(before+500), time.Minute, time.Millisecond)
-	close(stop)
-	writers.Wait()
-	require.Positive(t, failed.Load(), "nobody noticed the restart")
-
-	require.Eventually(t, r.worker.Conn.Connected, time.Minute, time.Millisecond) // it reconnects by itself
-	require.EventuallyWithT(t, func(c *assert.CollectT) {                         // the consumer hears of the last ones after they were confirmed
-		counts, err := r.worker.Census.Count(t.Context())
-		assert.NoError(c, err)
-		assert.EqualValues(c, stored.Load(), counts.Pending, "confirmed and stored")
-	}, time.Minute, time.Millisecond)
-	confirmed.Range(func(no, _ any) bool {
-		got, err := r.Submit(t.Context(), one(no.(string), no.(string)))
-		require.NoError(t, err)
-		require.Equal(t, Same, got.Status)
-		return !t.Failed()
-	})
 }
 
 // TestABrokerThatIsAway: at once if the queue does not wait, and stored after all if it
