@@ -52,6 +52,7 @@ func eachPair(t *testing.T, check func(t *testing.T, cur, mine, after *Record)) 
 			recordKinds("i1", epoch.Add(time.Hour), 1),
 		} {
 			for _, mine := range group {
+				cur.Interventions = []Intervention{{By: "anna"}}
 				curBefore, mineBefore := cur, mine
 				after := Merge(&cur, &mine)
 				require.Equal(t, curBefore, cur)
@@ -59,6 +60,7 @@ func eachPair(t *testing.T, check func(t *testing.T, cur, mine, after *Record)) 
 				if after == nil {
 					after = &cur
 				}
+				require.Equal(t, cur.Interventions, after.Interventions, "what people did is not forgotten")
 				check(t, &cur, &mine, after)
 			}
 		}

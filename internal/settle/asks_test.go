@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 func TestR3AnIntentThatOnlyAsksIsNeverPosted(t *testing.T) {
 	certain := order.History{Attempts: 1}
 	doubt := order.History{Attempts: 1, Unsure: true}
+	q, n := openQueue(t, startBroker(t), "w1"), 0
 	for name, c := range map[string]struct {
 		asks bool
 		span time.Duration
@@ -33,8 +35,10 @@ func TestR3AnIntentThatOnlyAsksIsNeverPosted(t *testing.T) {
 	} {
 		for _, policy := range []order.Policy{order.Resubmit, order.Park} {
 			t.Run(name+", "+policy.String(), func(t *testing.T) {
-				q := openQueue(t, startBroker(t), "w1")
-				l := deadLetter(t, q, "A-1", order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, History: doubt})
+				n++
+				no := fmt.Sprint("A-", n)
+				l := deadLetter(t, q, no, order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, History: doubt})
+				lookedUp := fmt.Sprint("lookup:", l.Seq)
 				o := settle.ReplayOptions{Person: anna, LookupUntil: time.Now().Add(c.span)}
 				require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{}))
 				require.Equal(t, settle.Replayed, replay(t, q, l, o))
@@ -52,15 +56,15 @@ func TestR3AnIntentThatOnlyAsksIsNeverPosted(t *testing.T) {
 						return &end
 					}})
 				for range len(c.ends) + 1 {
-					if rec := lookup(t, q, "A-1"); rec.IntentID == "lookup:1" && rec.Outcome() != order.OutcomeNone {
+					if rec := lookup(t, q, no); rec.IntentID == lookedUp && rec.Outcome() != order.OutcomeNone {
 						break
 					}
 					handler.Handle(t.Context(), t.Context(), pull(t, q, 1)[0], nil)
 				}
 				require.Empty(t, ends)
-				rec := lookup(t, q, "A-1")
-				require.Equal(t, []any{c.want, "lookup:1"}, []any{rec.Outcome(), rec.IntentID}, rec.Error)
-				require.Len(t, lettersOf(t, q, "A-1"), map[bool]int{true: 1}[c.want.NeedsLetter()])
+				rec := lookup(t, q, no)
+				require.Equal(t, []any{c.want, lookedUp}, []any{rec.Outcome(), rec.IntentID}, rec.Error)
+				require.Len(t, lettersOf(t, q, no), map[bool]int{true: 1}[c.want.NeedsLetter()])
 				requireDrained(t, q)
 			})
 		}

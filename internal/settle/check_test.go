@@ -111,49 +111,6 @@ func TestR6GivingUpDoesNotHideAnUnknownOutcome(t *testing.T) {
 	require.Equal(t, settle.WorkWithheld, again(t, d, q).Work)
 }
 
-// R9: an order that is delivered early keeps its time, and the early delivery
-// costs it nothing.
-func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	publish(t, q, intent("A-1", "i1"))
-	d := pull(t, q, 1)[0]
-	r := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Delay: time.Millisecond, History: d.History}
-	r.History.Attempts = 5
-	entry := settleAs(t, q, d, r)
-	note := *entry.Record
-	note.NotBefore = time.Now().Add(time.Hour)
-	_, err := q.Store().PutRecord(t.Context(), settle.FileToken(d.OrderNo()), &note, entry.Seq)
-	require.NoError(t, err)
-
-	d = pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkNotYet, d.Work)
-	require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
-	d = pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkNotYet, d.Work)
-	require.Equal(t, 5, d.History.Attempts)
-	require.False(t, d.History.Unsure)
-	require.Zero(t, d.Unexplained)
-}
-
-// R8: from the third unexplained delivery on, an intent is handled alone each
-// time, until its notes make it poison.
-func TestR8ASuspectStaysAlone(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	publish(t, q, intent("A-1", "i1"))
-	d := again(t, again(t, pull(t, q, 1)[0], q), q)
-	for n := 1; n <= 3; n++ {
-		require.Equal(t, settle.WorkSuspect, d.Work)
-		require.NoError(t, q.Worker.NoteSuspect(t.Context(), d))
-		d = again(t, d, q) // its worker went down
-		require.Equal(t, n, d.History.Suspects)
-	}
-	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
-	d = pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkSubmit, d.Work, "it was brought to an end: its worker lives")
-	require.Zero(t, d.History.Suspects)
-	require.True(t, d.History.Unsure)
-}
-
 // An intent ID that JSON cannot carry is still recognised.
 func TestR6AnyIntentIDIsRecognised(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")

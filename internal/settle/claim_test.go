@@ -16,21 +16,6 @@ import (
 // shortAckWait ends within a test, and is longer than a busy machine stands still.
 const shortAckWait = 4 * time.Second
 
-func TestR7AClaimIsExtendedWhileItIsWorkedOn(t *testing.T) {
-	t.Parallel()
-	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = shortAckWait })
-	publish(t, q, intent("A-1", "i1"))
-	d := pull(t, q, 1)[0]
-	pulled, _ := d.Lease().ExportSince()
-	require.Eventually(t, func() bool {
-		since, over := d.Lease().ExportSince()
-		return since.Sub(pulled) > shortAckWait && !over
-	}, time.Minute, 10*time.Millisecond, "held for longer than AckWait")
-	d.Release()
-	settleAs(t, q, d, report(order.Accepted, d.History))
-	requireDrained(t, q)
-}
-
 func TestR7ADisconnectEndsEveryClaimAndItsAttempts(t *testing.T) {
 	cut := &netcut.Dialer{}
 	q := openCut(t, startBroker(t), "a", cut)

@@ -86,21 +86,6 @@ func TestResolveCut(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 }
 
-// TestResolveLosesToAcceptance: a worker that was frozen after its POST wakes
-// and records that the order exists. That outranks a person's word (R1).
-func TestResolveLosesToAcceptance(t *testing.T) {
-	a, b, frozen, successor := twoOwners(t)
-	settleAs(t, b, successor, exhaustedInDoubt())
-	requireDrained(t, b)
-	_, err := b.Operator.Resolve(t.Context(), "A-1", "", order.OutcomeRejected, anna)
-	require.NoError(t, err)
-	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	rec := lookup(t, b, "A-1")
-	require.Equal(t, order.OutcomeAccepted, rec.Outcome())
-	require.Equal(t, "anna", rec.Interventions[0].By, "what the person did is not forgotten")
-	requireBalanced(t, b)
-}
-
 func TestDrop(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", rejected())

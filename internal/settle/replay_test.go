@@ -3,10 +3,7 @@ package settle_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -314,81 +311,6 @@ func TestReplayRefusals(t *testing.T) {
 	requireDrained(t, q)
 	require.Equal(t, settle.ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), settle.ReplayOptions{ResubmitUnknown: true}))
 	requireBalanced(t, q)
-}
-
-// TestReplayUnderWork replays while a worker settles orders, and interrupts the
-// replay again and again. At the end the books balance and no letter is left.
-func TestReplayUnderWork(t *testing.T) {
-	const n = 300
-	s := startBroker(t)
-	q, other := openQueue(t, s, "w1"), openQueue(t, s, "replayer")
-	in := make([]settle.Intent, n)
-	for i := range in {
-		no := fmt.Sprintf("A-%03d", i)
-		in[i] = settle.Intent{OrderNo: no, Body: body(no), ID: "b1:" + no}
-	}
-	publish(t, q, in...)
-	var accepted atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	var working sync.WaitGroup
-	for range 4 {
-		working.Go(func() {
-			for ctx.Err() == nil {
-				_ = q.Pull(ctx, 4, time.Second, func(ds []*settle.Delivery) { // a loaded broker may not answer in time; the next pull asks again
-					for _, d := range ds {
-						settleAtRandom(q, d, &accepted)
-					}
-				})
-			}
-		})
-	}
-	defer trimming(t, q)()
-	cuts, most := 0, 20 // milliseconds; grows until slow machines finish, too
-	require.Eventually(t, func() bool {
-		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(most))*time.Millisecond)
-		defer cancel()
-		err := deadletter.EachLetter(brief, other, func(l *settle.Letter) error {
-			_, err := other.Operator.Replay(brief, l, settle.ReplayOptions{})
-			return err
-		})
-		if err != nil {
-			cuts++
-			most += 1 + most/10
-		}
-		c, err := other.Census.Count(t.Context())
-		return err == nil && c.Pending == 0 && c.Letters == 0 && accepted.Load() >= n
-	}, 3*time.Minute, time.Millisecond)
-	stop()
-	working.Wait()
-	require.Positive(t, cuts, "nothing was cut off")
-	a := requireBalanced(t, q)
-	require.Equal(t, map[string]uint64{"accepted": n}, a.Outcomes)
-	require.EqualValues(t, n, accepted.Load(), "an order was settled as accepted twice")
-	require.Greater(t, a.Intents, uint64(n))
-}
-
-// settleAtRandom accepts one order in three, and rejects the others.
-func settleAtRandom(q *queue.Queue, d *settle.Delivery, accepted *atomic.Int64) {
-	defer d.Release()
-	if d.Work == settle.WorkSettled {
-		_ = q.Worker.Complete(context.Background(), d)
-		return
-	}
-	r := report(order.Rejected, d.History)
-	if rand.IntN(3) == 0 {
-		r.Verdict = order.Accepted
-	}
-	_, err := q.Worker.Settle(context.Background(), d, &r, order.Decide(&r, order.Facts{}))
-	if r.Verdict != order.Accepted {
-		return
-	}
-	for err != nil { // what the broker did not confirm in time may be stored
-		var entry settle.Entry
-		if entry, err = q.Ledger.Lookup(context.Background(), d.OrderNo()); err == nil && entry.Record.Outcome() != order.OutcomeAccepted {
-			return
-		}
-	}
-	accepted.Add(1)
 }
 
 // Without a result, the letter of an order counts for nothing.

@@ -26,7 +26,6 @@ var (
 	body           = queuetest.Body
 	intent         = queuetest.Intent
 	publish        = queuetest.Publish
-	trimming       = queuetest.Trimming
 	pull           = queuetest.Pull
 	report         = queuetest.Report
 	settleAs       = queuetest.Settle

@@ -247,25 +247,3 @@ func TestR14AnIntentThatLeftMeanwhileIsNotStranded(t *testing.T) {
 	require.Nil(t, m)
 	require.Zero(t, stored(t, q), "it was looked at while it was stored")
 }
-
-// An administrator edits the workers' consumer, so its floor passes over intents that nobody was given.
-// They are named and stay.
-func TestR14WhatNoRecordSettlesStaysWhateverTheConsumerCounts(t *testing.T) {
-	s := startBroker(t)
-	q := openQueue(t, s, "w1")
-	settleAll(t, q, pulled(t, q, 20, 6), 6)
-	consumer, err := s.JetStream(t).Consumer(t.Context(), "ORDERS", "workers")
-	require.NoError(t, err)
-	for range 14 { // acknowledged by somebody who settles nothing
-		msg, err := consumer.Next()
-		require.NoError(t, err)
-		require.NoError(t, msg.DoubleAck(t.Context()))
-	}
-	require.Eventually(t, func() bool {
-		require.NoError(t, q.Trimmer.Trim(t.Context()))
-		return stored(t, q) == 14
-	}, time.Minute, time.Millisecond)
-	require.True(t, q.Trimmer.Strands())
-	require.NoError(t, q.Trimmer.Trim(t.Context()))
-	require.Equal(t, 14, stored(t, q))
-}
