@@ -15,30 +15,22 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 	"orderpost/internal/testing/patient"
+	"orderpost/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
 
-func startBroker(t testing.TB) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	return s
-}
+func startBroker(t testing.TB) *embedded.Server { return queuetest.Start(t).Server }
 
 // openQueue connects a worker with a waiting room.
 func openQueue(t testing.TB, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Living = s.URL, s.Token, name, true, fleet.Living
+	cfg := (&queuetest.Broker{Server: s}).Config(name)
+	cfg.Living = fleet.Living
 	for _, c := range change {
 		c(&cfg)
 	}
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(q.Close)
-	return q
+	return queuetest.Connect(t, cfg)
 }
 
 // newFeeder returns a feeder that a test runs or steps.
