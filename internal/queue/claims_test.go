@@ -98,10 +98,10 @@ func TestWhatIsHandedBackOutlivesTheBroker(t *testing.T) {
 // time.
 func TestALostAnswerAtTheStartIsAskedForAgain(t *testing.T) {
 	t.Parallel()
+	s := startBroker(t)
+	openQueue(t, s, "w1") // makes the streams
 	for _, subject := range []string{"$JS.API.STREAM.INFO.ORDERS", "$JS.API.STREAM.INFO.ORDERS_DEAD", "$JS.API.STREAM.INFO.KV_ORDERPOST"} {
 		t.Run(subject, func(t *testing.T) {
-			s := startBroker(t)
-			openQueue(t, s, "w1") // makes the streams
 			var asked atomic.Int64
 			lossy := &netcut.Dialer{Decide: func(to string, _ []byte) netcut.Cut {
 				if to == subject && asked.Add(1) == 1 {

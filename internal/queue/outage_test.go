@@ -61,8 +61,7 @@ func patientQueue(t *testing.T, dir string, wait time.Duration) (*Queue, *told) 
 // furnished fills a broker with an intent, a result and a letter of each kind.
 func furnished(t *testing.T, dir string) *embedded.Server {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
+	s := startBrokerIn(t, dir)
 	q := openQueue(t, s, "w1")
 	for _, r := range q.PublishMany(t.Context(), []settle.Intent{intent("R-1", "b:1"), intent("R-2", "b:2"), intent("U-1", "b:3")}) {
 		require.NoError(t, r.Err)
@@ -78,7 +77,7 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 	for _, r := range q.PublishMany(t.Context(), []settle.Intent{intent("P-1", "p:1"), intent("P-2", "p:2")}) {
 		require.NoError(t, r.Err)
 	}
-	_, err = q.Bucket().Swap(t.Context(), "import.march", 1, 0)
+	_, err := q.Bucket().Swap(t.Context(), "import.march", 1, 0)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		c, err := q.Census.Count(t.Context())
@@ -200,9 +199,7 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 		all.Go(func() { errs[i] = r.do(t.Context(), q) })
 	}
 	require.Eventually(t, func() bool { return len(said.all()) > 0 }, time.Minute, 5*time.Millisecond)
-	second, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(second.Stop)
+	second := startBrokerIn(t, dir)
 	require.NotEqual(t, first.URL, second.URL)
 	all.Wait()
 	for i, r := range requests {
@@ -250,13 +247,11 @@ func TestRequestsGiveUp(t *testing.T) {
 // connection, and say why, instead of the client's "outbound buffer limit exceeded".
 func TestAWorkerSaysThatThereIsNoConnection(t *testing.T) {
 	t.Parallel()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
+	s := startBroker(t)
 	q := openQueue(t, s, "w1")
 	s.Stop()
 	require.Eventually(t, func() bool { return q.Conn.outages.dial.Load() != nil }, time.Minute, time.Millisecond, "it has tried to reconnect")
-	_, err = q.AckFloor(t.Context())
+	_, err := q.AckFloor(t.Context())
 	require.ErrorContains(t, err, "no connection to the broker: ")
 	require.ErrorContains(t, err, "connection refused")
 	require.NotContains(t, err.Error(), "buffer")
@@ -270,12 +265,7 @@ func TestEachOutageHasItsOwnWait(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	furnished(t, dir).Stop()
-	start := func() *embedded.Server {
-		s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-		require.NoError(t, err)
-		return s
-	}
-	s := start()
+	s := startBrokerIn(t, dir)
 	q, _ := patientQueue(t, dir, time.Minute)
 	w := q.Conn.wait()
 	defer w.Done()
@@ -283,8 +273,7 @@ func TestEachOutageHasItsOwnWait(t *testing.T) {
 	w.Answered()
 	require.ErrorIs(t, w.Backoff(t.Context(), errUnconfirmed), settle.ErrUnreachable)
 	s.Stop()
-	s = start()
-	t.Cleanup(s.Stop)
+	startBrokerIn(t, dir)
 	_, err := q.Ledger.Lookup(t.Context(), "R-1") // waits until the broker is back
 	require.NoError(t, err)
 	w.Answered()

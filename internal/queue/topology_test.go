@@ -131,18 +131,6 @@ func TestAWorkerHardensStreams(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A worker with the default of one replica must not take two away.
-func TestReplicasAreOnlyEverAdded(t *testing.T) {
-	want := DefaultConfig().streams()[0].config
-	have := want
-	have.Replicas = 3
-	unsafe, safe := compareStream(have, want)
-	require.Empty(t, unsafe)
-	require.Empty(t, safe)
-	_, safe = compareStream(want, have)
-	require.Equal(t, []Difference{{"num_replicas", 1, 3}}, safe)
-}
-
 // The embedded broker makes the folders of these streams before it creates them.
 func TestStreamNamesAreThoseThatAWorkerCreates(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w")

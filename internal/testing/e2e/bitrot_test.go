@@ -69,6 +69,8 @@ func TestADamagedReplicaHoldsTheFleet(t *testing.T) {
 		return strings.Contains(out, "a replica of stream ORDERS_RESULTS lacks")
 	}, patience, pause)
 	t.Log(out)
+	_, out, _ = runProgram(t, orderpost.Run, c.settings["viewer"], "audit")
+	require.Contains(t, out, "a replica of stream ORDERS_RESULTS lacks")
 
 	stop()
 	w.saw(&w.errOut, "the broker is as it should be again")
