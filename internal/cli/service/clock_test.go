@@ -9,7 +9,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
-	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
 )
 
@@ -41,23 +40,6 @@ func TestAFleetWithAWrongClock(t *testing.T) {
 			}, "both go on")
 			r.allAccepted(members[0], 70)
 		})
-	}
-}
-
-// TestTimestampsOfAWrongClockDoNotStay: orders were stamped ten minutes ahead, and failed.
-// When the clock is right again they are posted with the present time, and accepted.
-func TestTimestampsOfAWrongClockDoNotStay(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, order.Resubmit, func(s *sandbox.Settings) { s.Skew, s.Faults.Unavailable = 10*time.Minute, 1 })
-	m := r.join("w1", 0, nil, func(c *submit.Config) { c.Clock, c.BreakerRatio = submit.ClockServer, 0 })
-	orders := many("ahead", 20)
-	r.publish(m.q, orders...)
-	r.eventually(func() bool {
-		return !slices.ContainsFunc(orders, func(no string) bool { return r.attempts(no) < 3 })
-	}, "each was stamped by the wrong clock")
-	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Skew, s.Faults.Unavailable = 0, 0 }))
-	for no, rec := range r.allAccepted(m, len(orders)) {
-		require.Less(t, rec.LastTimestamp, time.Now().Add(time.Minute).UnixMilli(), no)
 	}
 }
 

@@ -176,6 +176,10 @@ func TestAWorkerKeepsItsConsumer(t *testing.T) {
 
 // What the broker cannot change on a consumer is named, and the advice works.
 func TestAWorkerNamesAConsumerThatCannotBeSetBack(t *testing.T) {
+	t.Parallel()
+	s, published := openWatched(t, nil), 0
+	s.ready()
+	js := s.broker.JetStream(t)
 	for what, change := range map[string]func(*jetstream.ConsumerConfig){
 		"its replay policy is original, wanted instant": func(c *jetstream.ConsumerConfig) { c.ReplayPolicy = jetstream.ReplayOriginalPolicy },
 		"it is in memory, wanted on file":               func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true },
@@ -186,31 +190,26 @@ func TestAWorkerNamesAConsumerThatCannotBeSetBack(t *testing.T) {
 			c.DeliverSubject, c.MaxWaiting = "elsewhere", 0
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := openWatched(t, nil)
-			s.ready()
-			js := s.broker.JetStream(t)
-			consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
-			require.NoError(t, err)
-			odd := consumer.CachedInfo().Config
-			change(&odd)
-			s.eventually(func() bool { // unless the worker is quicker
-				require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
-				if odd.DeliverSubject != "" {
-					_, err = js.CreatePushConsumer(t.Context(), "ORDERS", odd)
-				} else {
-					_, err = js.CreateConsumer(t.Context(), "ORDERS", odd)
-				}
-				return err == nil
-			}, "the consumer is not replaced")
-			s.unready(what)
-			s.unready("Delete it (nats consumer rm ORDERS workers): the workers create it again")
+		consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
+		require.NoError(t, err)
+		odd := consumer.CachedInfo().Config
+		change(&odd)
+		s.eventually(func() bool { // unless the worker is quicker
 			require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
-			s.ready()
-			s.publish(0, 3)
-			s.shows(`orderpost_pending_orders 0`)
-		})
+			if odd.DeliverSubject != "" {
+				_, err = js.CreatePushConsumer(t.Context(), "ORDERS", odd)
+			} else {
+				_, err = js.CreateConsumer(t.Context(), "ORDERS", odd)
+			}
+			return err == nil
+		}, "the consumer is not replaced")
+		s.unready(what)
+		s.unready("Delete it (nats consumer rm ORDERS workers): the workers create it again")
+		require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+		s.ready()
+		s.publish(published, 3)
+		published += 3
+		s.shows(`orderpost_pending_orders 0`)
 	}
 }
 
