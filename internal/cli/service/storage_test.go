@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/sandbox"
 	"orderpost/internal/submit"
 	"orderpost/internal/testing/netcut"
 )
@@ -58,6 +59,46 @@ func TestR10FullResultsHoldTheGateUntilThereIsRoom(t *testing.T) {
 		require.Equal(t, 1, r.attempts(no), "%s was posted again", no)
 	}
 	require.Empty(t, w.submitter.Gate().State().Reasons)
+}
+
+// The broker is stopped under load, and comes back on the same address with the
+// same files: the worker goes on by itself, and the books balance.
+func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
+	for _, policy := range []order.Policy{order.Resubmit, order.Park} {
+		t.Run(policy.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, policy, func(s *sandbox.Settings) { s.Latency = 5 * time.Millisecond })
+			r.ackWait = 5 * time.Second // only the restarts cause doubt
+			w := r.start("w", &netcut.Dialer{}, http.DefaultTransport, func(c *submit.Config) { c.RequestTimeout = time.Minute })
+			const n = 600
+			var nos []string
+			for i := range n {
+				nos = append(nos, fmt.Sprint("D-", i))
+			}
+			r.publish(w.q, nos...)
+			for round := int64(1); round <= 2; round++ {
+				require.Eventually(t, func() bool { return r.api.Ledger().OrdersCreated >= round*n/6 }, 20*time.Second, time.Millisecond)
+				r.broker.Stop()
+				r.broker.Restart(t)
+			}
+			recs := r.settled(w.q)
+			require.Len(t, recs, n)
+			doubts := 0
+			for no, rec := range recs {
+				if rec.Outcome() == order.OutcomeUnknown {
+					doubts++
+					continue
+				}
+				require.Equal(t, order.OutcomeAccepted, rec.Outcome(), no)
+			}
+			if policy == order.Resubmit {
+				require.Zero(t, doubts, "asking again settles every doubt")
+			} else {
+				const inHand = 8 + 7 // the slots, and the prefetch
+				require.LessOrEqual(t, doubts, 2*inHand, "at most what was in hand is parked")
+			}
+		})
+	}
 }
 
 // R10: the API accepted an order, and then its result is refused. The write is
