@@ -18,7 +18,7 @@ import (
 // about other columns than the file has.
 func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	var c importer.Choices
-	err := takeOptions(v, &c, "format", "encoding", "delimiter", "batch", "sheet", "empty", "order-no-template", "trailer", "accept", "allow-past", "header-row", "skip-rows")
+	err := takeOptions(v, &c, "type", "set") // which have fields of their own, as the names of columns do
 	set := c.Reading
 	set.Edits = u.Settings.Edits
 	if err != nil {
@@ -38,7 +38,8 @@ func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 		maps.DeleteFunc(set.Mapping.Set, func(name, _ string) bool {
 			return slices.ContainsFunc(h.Columns, func(c importer.Column) bool { return c.Field == name })
 		})
-		set.Mapping = h.Propose().Merge(importer.Mapping{Set: set.Mapping.Set, Empty: set.Mapping.Empty, OrderNoTemplate: set.Mapping.OrderNoTemplate, Trailer: set.Mapping.Trailer})
+		set.Mapping.Accept = nil
+		set.Mapping = h.Propose().Merge(set.Mapping)
 		return set, nil
 	}
 	// The header is read by the encoding and delimiter of before: they decide which
@@ -65,15 +66,16 @@ func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	return set, nil
 }
 
-// takeOptions takes options of an import from a form whose fields have their names. A field without
+// takeOptions takes options of an import, but some, from a form whose fields have their names. A field without
 // a value says nothing. Times are UTC.
-func takeOptions(v *visit, c *importer.Choices, names ...string) error {
+func takeOptions(v *visit, c *importer.Choices, but ...string) error {
 	c.Now = time.Now()
-	for _, name := range names {
+	for _, option := range importer.AllOptions() {
+		name := option.Name
 		for _, value := range v.PostForm[name] {
 			value = strings.TrimSpace(value)
 			switch {
-			case value == "":
+			case value == "", slices.Contains(but, name):
 				continue
 			case value == "on":
 				value = "true"

@@ -349,7 +349,7 @@ func acceptMapping(v *visit, u *uploads.Look) error {
 // chooseHeader sets the row that names the columns, with what the console proposes for them, and checks.
 func chooseHeader(v *visit, u *uploads.Look) error {
 	c := importer.Choices{Reading: u.Settings}
-	if err := takeOptions(v, &c, "header-row", "sheet"); err != nil {
+	if err := takeOptions(v, &c); err != nil {
 		return err
 	}
 	h, err := v.s.desk.HeadAt(u.ID, c.Sheet, c.HeaderRow, samples)
@@ -388,7 +388,7 @@ func correctRows(v *visit, u *uploads.Look) error {
 // importUpload starts or resumes an import.
 func importUpload(v *visit, u *uploads.Look) error {
 	var c importer.Choices
-	err := takeOptions(v, &c, "skip-invalid", "retry-failed", "deadline", "not-before", "allow-past", "lane", "direct", "canary")
+	err := takeOptions(v, &c)
 	if err == nil {
 		err = optionProblem(errors.Join(c.Check(), c.CheckDeadline()))
 	}

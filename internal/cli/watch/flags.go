@@ -123,13 +123,13 @@ func (x *folderFlags) take(line string) error {
 		name, value = flag[:at], strings.TrimSpace(flag[at+1:])
 	}
 	why, not := notInFolders[name]
-	own := slices.Contains([]string{"marker", "endings", "still", "mapping"}, name)
+	option, own := importer.OptionOf(name), slices.Contains([]string{"marker", "endings", "still", "mapping"}, name)
 	switch {
 	case not:
 		return fmt.Errorf("--%s has no place in the file of a folder: %s", name, why)
-	case !own && !slices.Contains(importer.OptionNames(), name):
+	case !own && option == nil:
 		return fmt.Errorf("there is no flag --%s (orderpost enqueue --help lists them)", clip(name))
-	case value == "" && !importer.IsSwitch(name):
+	case value == "" && (own || !option.IsSwitch()):
 		return fmt.Errorf("--%s needs a value", name)
 	}
 	switch name {

@@ -125,12 +125,12 @@ func TestDelimiterGiven(t *testing.T) {
 	_, got := bodies(t, openText(t, "order_no~timeout~a;b;c\nA-1~30~x\n", func(o *Options) { o.Delimiter = "~" }))
 	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"a;b;c":"x"}`}, got)
 	for name, want := range map[string]rune{"tab": '\t', `\t`: '\t', ";": ';', "¦": '¦'} {
-		got, err := ParseDelimiter(name)
+		got, err := parseDelimiter(name)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, name := range []string{"", ";;", `"`, "\n", "comma"} {
-		_, err := ParseDelimiter(name)
+		_, err := parseDelimiter(name)
 		require.Error(t, err, "%q", name)
 	}
 }

@@ -3,7 +3,8 @@
 //
 // A file passes through these steps:
 //
-//	options.go      what people say about an import, and its options
+//	options.go      what people say about an import: one table, from which every way in takes its options
+//	reading.go      how a file is read: as a part of its identity, as the record of its import has it, as flags
 //	file.go         a file with its identity: a hash of content and mapping
 //	content.go      gzip and zstd, and files that are not text, told by their first bytes
 //	text.go         UTF-8, UTF-16 and older encodings; the delimiter, Excel's sep= line

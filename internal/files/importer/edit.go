@@ -2,7 +2,6 @@ package importer
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,15 +55,6 @@ func (r *Reading) LeaveOutRow(line int) {
 	if !slices.ContainsFunc(r.skips(), func(s rowSpan) bool { return s.from <= line && line <= s.to }) {
 		r.SkipRows = strings.TrimPrefix(fmt.Sprintf("%s,%d", r.SkipRows, line), ",")
 	}
-}
-
-// editsText returns the corrected cells for the record of the import.
-func (r *Reading) editsText() json.RawMessage {
-	if len(r.Edits) == 0 {
-		return nil
-	}
-	text, _ := json.Marshal(r.Edits) // nothing in it can fail
-	return text
 }
 
 // byLine returns the corrected cells of each row.

@@ -76,10 +76,10 @@ func (l *layout) isHeader(i int, cell string) bool {
 	return len(cell) >= len(c.header) && strings.EqualFold(strings.TrimSpace(cell), c.header) || i == l.orderNo && strings.EqualFold(cell, c.field)
 }
 
-// ask returns a question about a cell, or nil if the mapping answers it.
+// ask returns a question about a cell, or nil if there is none, or the mapping answers it.
 func (l *layout) ask(i int, cell string, code Code) *cellError {
 	c := &l.columns[i]
-	if c.accept.has(code) {
+	if code == "" || c.accept.has(code) {
 		return nil
 	}
 	return &cellError{column: i + 1, code: code, field: c.field, err: questionError(c.field, cell, code)}
@@ -123,8 +123,8 @@ func (l *layout) questions(cells []string, kinds []xlsx.Kind) *cellError {
 		case c.typ != TypeInt:
 			code = question(cells[i])
 		}
-		if code != "" && !c.accept.has(code) {
-			return &cellError{column: i + 1, code: code, field: c.field, err: questionError(c.field, cells[i], code)}
+		if asked := l.ask(i, cells[i], code); asked != nil {
+			return asked
 		}
 		if !c.hasNumbers() {
 			continue

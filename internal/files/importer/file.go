@@ -3,7 +3,6 @@ package importer
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -84,7 +83,7 @@ func Open(content io.ReadSeeker, o Options) (*File, error) {
 	}
 	o.Schema = o.Schema.Pinned()
 	f := &File{o: o, content: content, Content: hex.EncodeToString(hash.Sum(nil)), repeated: newDuplicates()}
-	_, _ = hash.Write(o.reading())
+	_, _ = hash.Write(o.identity())
 	f.Fingerprint = hex.EncodeToString(hash.Sum(nil))
 	if f.Batch = o.Batch; f.Batch == "" {
 		f.Batch = o.BatchPrefix + f.Fingerprint[:16]
@@ -105,44 +104,12 @@ func (f *File) About(checked *Summary) journal.About {
 	return about
 }
 
-// reading returns the options that say how to read the file. They are part of the
-// fingerprint: the same bytes read in another way are other orders.
-func (o *Options) reading() []byte {
-	said := struct {
-		Format    Format
-		Encoding  string
-		Delimiter rune
-		Sheet     string `json:",omitempty"`
-		HeaderRow int    `json:",omitempty"`
-		SkipRows  string `json:",omitempty"`
-		Edits     []Edit `json:",omitempty"`
-	}{o.Format, o.Encoding, o.comma(), o.Sheet, o.HeaderRow, o.SkipRows, o.Edits}
-	if said.Format == FormatAuto {
-		said.Format = ""
-	}
-	if said.Encoding == EncodingAuto {
-		said.Encoding = ""
-	}
-	mapping := o.Mapping.canonical()
-	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 && said.Sheet == "" && said.HeaderRow == 0 && said.SkipRows == "" && len(said.Edits) == 0 {
-		return mapping
-	}
-	data, _ := json.Marshal(said) // nothing in it can fail
-	return append(data, mapping...)
-}
-
 // Reopen opens the file of an earlier import with the options of that import. It
 // returns an error if the content has changed. temp is Options.Temp.
 func Reopen(content io.ReadSeeker, imp *imports.Import, temp string) (*File, error) {
-	o := Options{Temp: temp, File: imp.File, Reading: Reading{Format: Format(imp.Format), Encoding: imp.Encoding, Delimiter: imp.Delimiter, Sheet: imp.Sheet, HeaderRow: imp.HeaderRow, SkipRows: imp.SkipRows, Batch: imp.Batch},
-		Sending: Sending{SkipInvalid: true}}
-	for text, into := range map[*json.RawMessage]any{&imp.Mapping: &o.Mapping, &imp.Edits: &o.Edits} {
-		if len(*text) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(*text, into); err != nil {
-			return nil, fmt.Errorf("batch %s: its mapping: %w", imp.Batch, err)
-		}
+	o := Options{Temp: temp, File: imp.File, Sending: Sending{SkipInvalid: true}}
+	if err := o.Reading.recall(imp); err != nil {
+		return nil, fmt.Errorf("batch %s: its mapping: %w", imp.Batch, err)
 	}
 	f, err := Open(content, o)
 	if err == nil && f.Content != imp.Content {

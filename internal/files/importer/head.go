@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode"
 
-	"orderpost/internal/files/xlsx"
 	"orderpost/internal/order"
 )
 
@@ -45,12 +44,8 @@ type Column struct {
 // ReadHead reads the header and the first rows of a file as an import with these
 // options would, whatever the mapping is.
 func ReadHead(content io.ReadSeeker, o Options, rows int) (*Head, error) {
-	var book *xlsx.Book
-	t, closeTable, err := openTable(content, &o, &book)
-	defer closeTable()
-	if book != nil {
-		defer func() { _ = book.Close() }()
-	}
+	t, book, closeAll, err := openOnce(content, &o)
+	defer closeAll()
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +118,7 @@ func (h *Head) Propose() Mapping {
 	if !h.Format.hasColumns() {
 		return m
 	}
-	rename := func(from, to string) {
-		if m.Rename == nil {
-			m.Rename = make(map[string]string)
-		}
-		m.Rename[from] = to
-	}
+	rename := func(from, to string) { put(&m.Rename, from, to) }
 	fields := make(map[string]bool)
 	for i := range h.Columns {
 		c := &h.Columns[i]
@@ -182,19 +172,13 @@ func (h *Head) Arrange(m Mapping, fields []string, kinds []Type) Mapping {
 		}
 		field, natural := cmp.Or(fields[i], c.Field), c.Type
 		if field != c.Field || c.Odd {
-			if m.Rename == nil {
-				m.Rename = make(map[string]string)
-			}
-			m.Rename[c.Name] = field
+			put(&m.Rename, c.Name, field)
 			if natural = TypeString; field == order.FieldTimeout {
 				natural = TypeInt
 			}
 		}
 		if kind := cmp.Or(kinds[i], natural); kind != natural {
-			if m.Types == nil {
-				m.Types = make(map[string]Type)
-			}
-			m.Types[field] = kind
+			put(&m.Types, field, kind)
 		}
 	}
 	return m

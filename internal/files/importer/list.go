@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"orderpost/internal/files/xlsx"
 	"orderpost/internal/order"
 )
 
@@ -18,12 +17,8 @@ import (
 // member of each NDJSON line, with dots between the names of members inside members. bad says that the line has
 // no order number, or one that a program has probably changed.
 func EachNumber(ctx context.Context, content io.ReadSeeker, o Options, column string, visit func(line int, orderNo string, bad error) error) error {
-	var book *xlsx.Book
-	t, closeTable, err := openTable(content, &o, &book)
-	defer closeTable()
-	if book != nil {
-		defer func() { _ = book.Close() }()
-	}
+	t, _, closeAll, err := openOnce(content, &o)
+	defer closeAll()
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -60,9 +62,15 @@ type Mapping struct {
 }
 
 // IsZero reports whether the mapping changes nothing.
-func (m Mapping) IsZero() bool {
-	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.LeaveOut) == 0 && len(m.Set) == 0 &&
-		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0 && m.Trailer == nil
+func (m Mapping) IsZero() bool { return m.canonical() == nil }
+
+// MappingKeys lists the keys of a mapping file.
+func MappingKeys() (keys []string) {
+	for field := range reflect.TypeFor[Mapping]().Fields() {
+		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // forNDJSON reports whether the mapping has no options that only CSV supports.
@@ -159,15 +167,7 @@ func (m Mapping) Merge(over Mapping) Mapping {
 	out.Types, out.Rename, out.Set = merged(m.Types, over.Types), merged(m.Rename, over.Rename), merged(m.Set, over.Set)
 	out.Accept = merged(m.Accept, over.Accept)
 	out.LeaveOut = slices.Concat(m.LeaveOut, over.LeaveOut)
-	if over.Empty != "" {
-		out.Empty = over.Empty
-	}
-	if over.OrderNoTemplate != "" {
-		out.OrderNoTemplate = over.OrderNoTemplate
-	}
-	if over.Trailer != nil {
-		out.Trailer = over.Trailer
-	}
+	out.Empty, out.OrderNoTemplate, out.Trailer = cmp.Or(over.Empty, m.Empty), cmp.Or(over.OrderNoTemplate, m.OrderNoTemplate), cmp.Or(over.Trailer, m.Trailer)
 	return out
 }
 
@@ -209,15 +209,15 @@ func (m Mapping) flags() string {
 	return ": " + strings.Join(flags, " ")
 }
 
-// canonical returns the mapping's part of the fingerprint.
+// canonical returns the mapping's part of the fingerprint; nil = it changes nothing.
 func (m Mapping) canonical() []byte {
-	if m.IsZero() {
-		return nil
-	}
 	if m.Empty == EmptyString {
 		m.Empty = ""
 	}
 	data, _ := json.Marshal(m) // maps are sorted; nothing in it can fail
+	if string(data) == "{}" {
+		return nil
+	}
 	return data
 }
 
@@ -244,26 +244,6 @@ func splitType(text string) (name string, t Type, err error) {
 		return "", "", fmt.Errorf("%q: %q is none of the types %s", clip(text), clip(string(t)), typeList())
 	}
 	return name, t, nil
-}
-
-// add takes a pair that was said of the mapping. What "set" names may have a type (name:type).
-func (m *Mapping) add(kind, pair string) error {
-	form := map[string]string{"type": "NAME=TYPE", "rename": "COLUMN=NAME", "set": "NAME=VALUE", "accept": "NAME=CODE"}[kind]
-	name, value, found := strings.Cut(pair, "=")
-	if !found || name == "" {
-		return fmt.Errorf("%q is not %s", clip(pair), form)
-	}
-	switch kind {
-	case "type":
-		put(&m.Types, name, Type(value))
-	case "rename":
-		put(&m.Rename, name, value)
-	case "set":
-		put(&m.Set, name, value)
-	case "accept":
-		put(&m.Accept, name, append(m.Accept[name], Code(value)))
-	}
-	return nil
 }
 
 func put[V any](m *map[string]V, name string, value V) {

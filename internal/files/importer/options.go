@@ -16,29 +16,6 @@ import (
 	"orderpost/internal/order/schema"
 )
 
-// Reading says how a file is read, and what its import is called. The zero value reads a file
-// as enqueue does without flags.
-type Reading struct {
-	Mapping   Mapping `json:"mapping,omitzero"`
-	Format    Format  `json:"format,omitempty"`    // empty = by the content
-	Encoding  string  `json:"encoding,omitempty"`  // empty = by the content
-	Delimiter string  `json:"delimiter,omitempty"` // one character, or tab; empty = detected
-	Sheet     string  `json:"sheet,omitempty"`     // of a workbook; empty = the only one with content
-	// HeaderRow is the line, or the row of a sheet, that names the columns; 0 = the first
-	// with content. What is above it is left out.
-	HeaderRow int `json:"header_row,omitempty"`
-	// SkipRows are rows that are left out, by the numbers that messages give them, as in
-	// 27,30-32.
-	SkipRows string `json:"skip_rows,omitempty"`
-	// Edits are the cells that a person corrected, at most [MaxEdits].
-	Edits []Edit `json:"edits,omitempty"`
-	// Batch names the import; empty = BatchPrefix, and the beginning of the fingerprint.
-	Batch       string `json:"batch,omitempty"`
-	BatchPrefix string `json:"batch_prefix,omitempty"`
-	// AllowPast takes times that are over: such orders are sent at once.
-	AllowPast bool `json:"allow_past,omitempty"`
-}
-
 // Sending says which rows of a file are sent, and when.
 type Sending struct {
 	// SkipInvalid imports the good rows of a file that has bad ones.
@@ -103,14 +80,6 @@ type Options struct {
 // DefaultMaxErrors is the default of Options.MaxErrors.
 const DefaultMaxErrors = 20
 
-// PastAt returns Options.Past for an import that is judged by a moment.
-func (r *Reading) PastAt(now time.Time) time.Time {
-	if r.AllowPast {
-		return time.Time{}
-	}
-	return now
-}
-
 // Choices are what somebody says about an import, option by option: flags of enqueue,
 // parameters of the HTTP door, fields of the console's form, lines of a folder's flags.
 type Choices struct {
@@ -142,22 +111,183 @@ func (e *OptionError) Error() string {
 	return e.Name + ": " + e.Seen + "; " + e.Do
 }
 
-// OptionNames returns the names of the options, which are those of enqueue's flags.
-func OptionNames() []string {
-	return []string{"format", "sheet", "header-row", "skip-rows", "encoding", "delimiter", "type", "rename", "leave-out", "set", "empty", "order-no-template", "accept", "trailer", "skip-invalid", "max-errors", "retry-failed",
-		"batch", "deadline", "not-before", "allow-past", "lane", "direct", "rate", "canary", "expect-rows", "expect-sum"}
+// Option is one thing that people can say about an import. Every way in reads the table of [AllOptions]: enqueue for its flags,
+// folders for the lines of theirs, the HTTP API for its parameters, and the console for the fields of its forms.
+type Option struct {
+	Name string
+	// Help is the help of enqueue's flag, and Default what that is without a value; its type is the flag's. A switch is a
+	// bool, and a []string may be said several times.
+	Help    string
+	Default any
+	// Values are those that a shell completes; nil = none.
+	Values []string
+	// Filled says that an empty value is a mistake, such as that of a script whose variable is not set.
+	Filled bool
+	// Local says that the HTTP API has no parameter for it.
+	Local bool
+
+	set func(c *Choices, value string) error
 }
 
 // IsSwitch reports whether an option is on or off, and needs no value.
-func IsSwitch(name string) bool {
-	return slices.Contains([]string{"skip-invalid", "retry-failed", "direct", "allow-past"}, name)
+func (o *Option) IsSwitch() bool { _, is := o.Default.(bool); return is }
+
+var allOptions = []Option{
+	{Name: "format", Default: string(FormatAuto), Values: []string{"auto", "csv", "ndjson", "xlsx"}, Local: true, Help: "csv, ndjson, xlsx, or auto: by the content",
+		set: func(c *Choices, value string) error {
+			if !slices.Contains(Formats(), Format(value)) {
+				return fmt.Errorf("%q is none of csv, ndjson, xlsx, auto", clip(value))
+			}
+			if c.Format = Format(value); c.Format == FormatAuto {
+				c.Format = ""
+			}
+			return nil
+		}},
+	{Name: "sheet", Default: "", Filled: true, Help: "the sheet of a workbook (default: the only one with content)",
+		set: word(func(c *Choices) *string { return &c.Sheet }, nil)},
+	{Name: "header-row", Default: 0, Help: "the row that names the columns; what is above it is left out (default: the first with content)",
+		set: count(func(c *Choices) *int { return &c.HeaderRow }, 1, "the number of a row from 1 on")},
+	{Name: "skip-rows", Default: []string(nil), Help: "rows to leave out, by the numbers in messages, as in 27,30-32 (repeatable)",
+		set: func(c *Choices, value string) error {
+			_, err := parseSpans(value)
+			if err == nil {
+				c.SkipRows = strings.TrimPrefix(c.SkipRows+","+value, ",")
+			}
+			return err
+		}},
+	{Name: "encoding", Default: EncodingAuto, Values: Encodings(), Help: strings.Join(Encodings(), ", "),
+		set: func(c *Choices, value string) error {
+			if !slices.Contains(Encodings(), value) {
+				return fmt.Errorf("%q is none of %s", clip(value), strings.Join(Encodings(), ", "))
+			}
+			if c.Encoding = value; value == EncodingAuto {
+				c.Encoding = ""
+			}
+			return nil
+		}},
+	{Name: "delimiter", Default: "", Help: "one character, or tab (default: detected)",
+		set: word(func(c *Choices) *string { return &c.Delimiter }, func(value string) error { _, err := parseDelimiter(value); return err })},
+	{Name: "type", Default: []string(nil), Help: "NAME=int|number|bool|json|string: the type of a field (repeatable)",
+		set: named("NAME=TYPE", func(m *Mapping, name, value string) { put(&m.Types, name, Type(value)) })},
+	{Name: "rename", Default: []string(nil), Help: "COLUMN=NAME: the field's name of a column (repeatable)",
+		set: named("COLUMN=NAME", func(m *Mapping, name, value string) { put(&m.Rename, name, value) })},
+	{Name: "leave-out", Default: []string(nil), Help: "a column that is not sent; '' names those without a name (repeatable)",
+		set: func(c *Choices, value string) error {
+			c.Mapping.LeaveOut = append(c.Mapping.LeaveOut, value)
+			return nil
+		}},
+	{Name: "set", Default: []string(nil), Help: "NAME=VALUE or NAME:TYPE=VALUE: a field that every order has (repeatable)",
+		set: named("NAME=VALUE", func(m *Mapping, name, value string) { put(&m.Set, name, value) })},
+	{Name: "empty", Default: "", Values: []string{EmptyString, EmptyOmit, EmptyNull}, Help: "empty cells become: string (the default), omit, null",
+		set: word(func(c *Choices) *string { return &c.Mapping.Empty }, nil)},
+	{Name: "order-no-template", Default: "", Filled: true, Help: "order numbers for a file without them, from {batch} and {row}",
+		set: word(func(c *Choices) *string { return &c.Mapping.OrderNoTemplate }, nil)},
+	{Name: "accept", Default: []string(nil), Help: "NAME=CODE: the answer to what the check asks about cells of a field, as in price=decimal_comma (repeatable)",
+		set: named("NAME=CODE", func(m *Mapping, name, value string) { put(&m.Accept, name, append(m.Accept[name], Code(value))) })},
+	{Name: "trailer", Default: "", Help: "how the file's last record is known, and where its totals stand, as in '{value: T, rows: 2, sums: {amount: 3}}'",
+		set: func(c *Choices, value string) (err error) { c.Mapping.Trailer, err = parseTrailer(value); return err }},
+	{Name: "skip-invalid", Default: false, Local: true, Help: "enqueue the good rows; the bad ones go to FILE.rejects.csv (or .xlsx)",
+		set: onOff(func(c *Choices) *bool { return &c.SkipInvalid })},
+	{Name: "max-errors", Default: DefaultMaxErrors, Local: true, Help: "how many bad rows are listed",
+		set: count(func(c *Choices) *int { return &c.MaxErrors }, 1, "a number of rows from 1 on")},
+	{Name: "retry-failed", Default: false, Help: "enqueue unchanged orders again that certainly were not created",
+		set: onOff(func(c *Choices) *bool { return &c.RetryFailed })},
+	{Name: "batch", Default: "", Help: "name of the import (default: a hash of content and mapping)",
+		set: word(func(c *Choices) *string { return &c.Batch }, CheckBatch)},
+	{Name: "deadline", Default: "", Filled: true, Help: "RFC 3339 time after which the orders are not sent any more",
+		set: func(c *Choices, value string) (err error) {
+			if c.Deadline, err = time.Parse(time.RFC3339, value); err != nil {
+				return fmt.Errorf("%q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", clip(value))
+			}
+			return nil
+		}},
+	{Name: "not-before", Default: "", Filled: true, Help: "RFC 3339 time before which the orders are not sent; a column _not_before has a row's own",
+		set: (*Choices).setNotBefore},
+	{Name: "allow-past", Default: false, Help: "take a --not-before or a row's _not_before that is over: such orders are sent at once",
+		set: onOff(func(c *Choices) *bool { return &c.AllowPast })},
+	{Name: "lane", Default: order.BulkLane, Filled: true, Help: "lane of the waiting room; lanes take turns by their weights",
+		set: word(func(c *Choices) *string { return &c.Lane }, order.CheckLane)},
+	{Name: "direct", Default: false, Help: "leave out the waiting room: orders that come later wait behind all of these",
+		set: onOff(func(c *Choices) *bool { return &c.Direct })},
+	{Name: "rate", Default: 0.0, Help: "orders enqueued per second at most (default: no limit)",
+		set: func(c *Choices, value string) (err error) {
+			if c.Rate, err = strconv.ParseFloat(value, 64); err != nil {
+				return fmt.Errorf("%q is not a number of orders a second, such as 50", clip(value))
+			}
+			return order.CheckRate(c.Rate)
+		}},
+	{Name: "canary", Default: 0, Help: "enqueue this many orders first, and the rest once all of them are accepted",
+		set: count(func(c *Choices) *int { return &c.Canary }, 0, "a number of orders")},
+	{Name: "expect-rows", Default: 0, Help: "refuse the file unless it has this many orders to send",
+		set: count(func(c *Choices) *int { c.Expect.Rows = new(int); return c.Expect.Rows }, 0, "a number of orders")},
+	{Name: "expect-sum", Default: []string(nil), Help: "NAME=NUMBER: refuse the file unless a field adds up to exactly this (repeatable)",
+		set: func(c *Choices, value string) error { return c.Expect.addSum(value) }},
+}
+
+// word takes a text that check finds right; nil = any is.
+func word(at func(*Choices) *string, check func(string) error) func(*Choices, string) error {
+	return func(c *Choices, value string) error {
+		*at(c) = value
+		if check == nil {
+			return nil
+		}
+		return check(value)
+	}
+}
+
+// count takes a whole number from least on.
+func count(at func(*Choices) *int, least int, what string) func(*Choices, string) error {
+	return func(c *Choices, value string) (err error) {
+		n := at(c)
+		if *n, err = strconv.Atoi(value); err != nil || *n < least {
+			return fmt.Errorf("%q is not %s", clip(value), what)
+		}
+		return nil
+	}
+}
+
+// onOff takes a switch. Without a value it is on.
+func onOff(at func(*Choices) *bool) func(*Choices, string) error {
+	return func(c *Choices, value string) (err error) {
+		if *at(c), err = strconv.ParseBool(cmp.Or(value, "true")); err != nil {
+			return fmt.Errorf("%q is neither true nor false", clip(value))
+		}
+		return nil
+	}
+}
+
+// named takes what is said of one name.
+func named(form string, put func(m *Mapping, name, value string)) func(*Choices, string) error {
+	return func(c *Choices, said string) error {
+		name, value, found := strings.Cut(said, "=")
+		if !found || name == "" {
+			return fmt.Errorf("%q is not %s", clip(said), form)
+		}
+		put(&c.Mapping, name, value)
+		return nil
+	}
+}
+
+// AllOptions returns the options in the order of enqueue's help.
+func AllOptions() []Option { return allOptions }
+
+// OptionOf returns the option of a name; nil = there is none.
+func OptionOf(name string) *Option {
+	if i := slices.IndexFunc(allOptions, func(o Option) bool { return o.Name == name }); i >= 0 {
+		return &allOptions[i]
+	}
+	return nil
 }
 
 // Set takes an option by its name. One that may be said several times adds to what was said;
 // type, rename, set and accept name a field. A switch without a value is on. Error:
 // *[OptionError].
 func (c *Choices) Set(name, value string) error {
-	if err := c.set(name, value); err != nil {
+	o, err := OptionOf(name), errors.New("there is no such option")
+	if o != nil {
+		err = o.set(c, value)
+	}
+	if err != nil {
 		return c.wrong(name, err.Error(), "")
 	}
 	return nil
@@ -167,135 +297,11 @@ func (c *Choices) wrong(name, seen, do string) *OptionError {
 	return &OptionError{Name: c.Prefix + name, Seen: seen, Do: do}
 }
 
-func (c *Choices) set(name, value string) (err error) {
-	switch name {
-	case "format":
-		if !slices.Contains(Formats(), Format(value)) {
-			return fmt.Errorf("%q is none of csv, ndjson, xlsx, auto", clip(value))
-		}
-		if c.Format = Format(value); c.Format == FormatAuto {
-			c.Format = ""
-		}
-	case "encoding":
-		if !slices.Contains(Encodings(), value) {
-			return fmt.Errorf("%q is none of %s", clip(value), strings.Join(Encodings(), ", "))
-		}
-		if c.Encoding = value; value == EncodingAuto {
-			c.Encoding = ""
-		}
-	case "delimiter":
-		c.Delimiter = value
-		_, err = ParseDelimiter(value)
-	case "sheet":
-		c.Sheet = value
-	case "header-row":
-		if c.HeaderRow, err = strconv.Atoi(value); err != nil || c.HeaderRow < 1 {
-			return fmt.Errorf("%q is not the number of a row from 1 on", clip(value))
-		}
-	case "skip-rows":
-		if _, err = parseSpans(value); err == nil {
-			c.SkipRows = strings.TrimPrefix(c.SkipRows+","+value, ",")
-		}
-	case "leave-out":
-		c.Mapping.LeaveOut = append(c.Mapping.LeaveOut, value)
-	case "type", "rename", "set", "accept":
-		err = c.Mapping.add(name, value)
-	case "empty":
-		c.Mapping.Empty = value
-	case "order-no-template":
-		c.Mapping.OrderNoTemplate = value
-	case "trailer":
-		c.Mapping.Trailer, err = ParseTrailer(value)
-	case "batch":
-		c.Batch, err = value, CheckBatch(value)
-	case "deadline":
-		if c.Deadline, err = time.Parse(time.RFC3339, value); err != nil {
-			return fmt.Errorf("%q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", clip(value))
-		}
-	case "not-before":
-		err = c.setNotBefore(value)
-	case "lane":
-		c.Lane, err = value, order.CheckLane(value)
-	case "rate":
-		if c.Rate, err = strconv.ParseFloat(value, 64); err != nil {
-			return fmt.Errorf("%q is not a number of orders a second, such as 50", clip(value))
-		}
-		err = order.CheckRate(c.Rate)
-	case "max-errors":
-		if c.MaxErrors, err = strconv.Atoi(value); err != nil || c.MaxErrors < 1 {
-			return fmt.Errorf("%q is not a number of rows from 1 on", clip(value))
-		}
-	case "canary":
-		if c.Canary, err = strconv.Atoi(value); err != nil || c.Canary < 0 {
-			return fmt.Errorf("%q is not a number of orders", clip(value))
-		}
-	case "expect-rows":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 {
-			return fmt.Errorf("%q is not a number of orders", clip(value))
-		}
-		c.Expect.Rows = &n
-	case "expect-sum":
-		return c.Expect.addSum(value)
-	case "skip-invalid":
-		c.SkipInvalid, err = isOn(value)
-	case "retry-failed":
-		c.RetryFailed, err = isOn(value)
-	case "direct":
-		c.Direct, err = isOn(value)
-	case "allow-past":
-		c.AllowPast, err = isOn(value)
-	default:
-		return errors.New("there is no such option")
-	}
-	return err
-}
-
-// rowSpan is a run of rows.
-type rowSpan struct{ from, to int }
-
-// parseSpans reads rows such as 27,30-32.
-func parseSpans(text string) (all []rowSpan, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
-		if !isRange {
-			to = from
-		}
-		one := rowSpan{}
-		var wrong error
-		one.from, err = strconv.Atoi(from)
-		one.to, wrong = strconv.Atoi(to)
-		if err != nil || wrong != nil || one.from < 1 || one.to < one.from {
-			return nil, fmt.Errorf("%q is no list of rows such as 27,30-32", clip(text))
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
-// skips returns the rows that are left out.
-func (r *Reading) skips() []rowSpan {
-	all, _ := parseSpans(r.SkipRows) // Set has read it; none are no list, either
-	return all
-}
-
 // ReadMapping takes a mapping file. What was said goes before it.
 func (c *Choices) ReadMapping(name string, r io.Reader) error {
 	file, err := ReadMapping(name, r)
 	c.Mapping = file.Merge(c.Mapping)
 	return err
-}
-
-// isOn reads a switch.
-func isOn(value string) (bool, error) {
-	if value == "" {
-		return true, nil
-	}
-	on, err := strconv.ParseBool(value)
-	if err != nil {
-		return false, fmt.Errorf("%q is neither true nor false", clip(value))
-	}
-	return on, nil
 }
 
 func (c *Choices) setNotBefore(value string) (err error) {

@@ -36,7 +36,8 @@ func TestOptionsBySaying(t *testing.T) {
 		"empty": "omit", "order-no-template": "{batch}-{row}", "accept": "price=decimal_comma", "trailer": "{value: T, rows: 2, sums: {amount: 3}}", "skip-invalid": "", "max-errors": "5", "retry-failed": "true", "batch": "june",
 		"deadline": "2026-12-01T00:00:00Z", "not-before": "2026-11-30T08:00:00Z", "allow-past": "false", "lane": "night", "direct": "false", "rate": "50", "canary": "10", "expect-rows": "3", "expect-sum": "amount=1234.56"}
 	c := Choices{Now: now, Prefix: "--"}
-	for _, name := range OptionNames() {
+	for _, option := range AllOptions() {
+		name := option.Name
 		value, known := right[name]
 		require.True(t, known, name)
 		require.NoError(t, c.Set(name, value), name)

@@ -169,7 +169,9 @@ func (p *publisher) begin(ctx context.Context) error {
 	}
 	if p.imp == nil {
 		fresh := &imports.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
-			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Columns: columnsOf(p.f.head.header), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Sheet: p.f.head.sheet, HeaderRow: p.f.o.HeaderRow, SkipRows: p.f.o.SkipRows, Edits: p.f.o.editsText(), Rows: p.out.Rows, Storing: p.approvals.Imports(), StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
+			By: p.f.o.By, Columns: columnsOf(p.f.head.header), Rows: p.out.Rows, Storing: p.approvals.Imports(), StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
+		p.f.o.note(fresh)
+		fresh.Format, fresh.Encoding, fresh.Delimiter, fresh.Sheet = string(p.out.Format), p.out.Encoding, p.out.Delimiter, p.f.head.sheet // as they were found
 		for p.imp == nil {
 			err := imports.SaveImport(ctx, p.q, fresh)
 			if !errors.Is(err, imports.ErrImportChanged) {

@@ -271,27 +271,15 @@ func padded(cell string) *cellError {
 
 // months holds the names and abbreviations of months that spreadsheets use, in lower
 // case and without a final point.
-var months = monthNames(
-	"january february march april may june july august september october november december sept",
-	"januar jänner februar feber märz mrz mär april mai juni juli august september oktober november dezember okt dez",
-	"janvier février mars avril mai juin juillet août septembre octobre novembre décembre janv févr avr juil déc",
-	"enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre ene abr ago dic",
-	"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre gen mag giu lug set ott",
-	"januari februari maart april mei juni juli augustus september oktober november december mrt",
-	"janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro fev out",
-	"stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia sty lut kwi maj cze lip sie wrz paź lis gru",
-	"januari februari mars april maj juni juli augusti september oktober november december jan feb mar apr jun jul aug sep oct nov dec",
-)
-
-func monthNames(languages ...string) map[string]bool {
-	names := make(map[string]bool)
-	for _, list := range languages {
-		for _, name := range strings.Fields(list) {
-			names[name] = true
-		}
-	}
-	return names
-}
+var months = wordSet(strings.ReplaceAll(`january february march april may june july august september october november december sept
+januar jänner februar feber märz mrz mär april mai juni juli august september oktober november dezember okt dez
+janvier février mars avril mai juin juillet août septembre octobre novembre décembre janv févr avr juil déc
+enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre ene abr ago dic
+gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre gen mag giu lug set ott
+januari februari maart april mei juni juli augustus september oktober november december mrt
+janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro fev out
+stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia sty lut kwi maj cze lip sie wrz paź lis gru
+januari februari mars april maj juni juli augusti september oktober november december jan feb mar apr jun jul aug sep oct nov dec`, " ", "|"))
 
 var (
 	// numericDate: 31.12.2026, 31.12.26, 12/31/2026, 1/2/26, 31-12-2026, with

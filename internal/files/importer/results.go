@@ -198,12 +198,8 @@ func (f *File) IsResults(content io.ReadSeeker) bool {
 	if is, err := isBook(content, FormatAuto); err == nil && is {
 		o = Options{Reading: Reading{Format: FormatXLSX}}
 	}
-	var book *xlsx.Book
-	t, closeTable, err := openTable(content, &o, &book)
-	defer closeTable()
-	if book != nil {
-		defer func() { _ = book.Close() }()
-	}
+	t, _, closeAll, err := openOnce(content, &o)
+	defer closeAll()
 	return err == nil && len(t.header) >= len(resultColumns) && slices.Equal(t.header[len(t.header)-len(resultColumns):], resultColumns)
 }
 

@@ -154,6 +154,17 @@ func openTable(content io.ReadSeeker, o *Options, book **xlsx.Book) (t *table, c
 	return t, closeTable, err
 }
 
+// openOnce is openTable for a file that is read once. closeAll closes the workbook, too.
+func openOnce(content io.ReadSeeker, o *Options) (t *table, book *xlsx.Book, closeAll func(), err error) {
+	t, closeTable, err := openTable(content, o, &book)
+	return t, book, func() {
+		closeTable()
+		if book != nil {
+			_ = book.Close()
+		}
+	}, err
+}
+
 // readTable reads the head of a file of text.
 func readTable(content io.Reader, o *Options) (*table, error) {
 	decoded, err := decode(o.File, content, o.Encoding)
@@ -326,7 +337,7 @@ func jqCommand(start []byte) string {
 
 func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	if o.Delimiter != "" {
-		if _, err := ParseDelimiter(o.Delimiter); err != nil {
+		if _, err := parseDelimiter(o.Delimiter); err != nil {
 			return fmt.Errorf("the delimiter: %w", err)
 		}
 	}
@@ -483,12 +494,7 @@ func trimmed(cells []string, n int) []string {
 }
 
 func isBlank(cells []string) bool {
-	for _, cell := range cells {
-		if strings.TrimSpace(cell) != "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(cells, func(cell string) bool { return strings.TrimSpace(cell) != "" })
 }
 
 func (t *table) nextLineOfJSON() (record, error) {

@@ -109,30 +109,36 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	return nil, fmt.Errorf("encoding %q is none of %s", want, strings.Join(Encodings(), ", "))
 }
 
+// characters finds the characters beyond ASCII in a text that comes in pieces.
+type characters struct{ rest []byte } // the beginning of one
+
+// add takes the next byte. ok says that it ends a character beyond ASCII; size is 1 for what is none.
+func (c *characters) add(b byte) (r rune, size int, ok bool) {
+	if len(c.rest) == 0 && b < utf8.RuneSelf {
+		return 0, 0, false
+	}
+	if c.rest = append(c.rest, b); !utf8.FullRune(c.rest) {
+		return 0, 0, false
+	}
+	r, size = utf8.DecodeRune(c.rest)
+	c.rest = c.rest[:0]
+	return r, size, true
+}
+
 // beyondASCII notes whether a text has a character beyond ASCII that is UTF-8. Hardly any text in
 // another encoding has one.
 type beyondASCII struct {
 	r     io.Reader
 	found bool
-	rest  []byte // the beginning of a character
+	seen  characters
 }
 
 // Read implements io.Reader.
 func (b *beyondASCII) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if b.found {
-		return n, err
-	}
 	for i := 0; i < n && !b.found; i++ {
-		if len(b.rest) == 0 && p[i] < utf8.RuneSelf {
-			continue
-		}
-		if b.rest = append(b.rest, p[i]); !utf8.FullRune(b.rest) {
-			continue
-		}
-		r, size := utf8.DecodeRune(b.rest)
-		b.found = size > 1 && r != utf8.RuneError
-		b.rest = b.rest[:0]
+		r, size, ok := b.seen.add(p[i])
+		b.found = ok && size > 1 && r != utf8.RuneError
 	}
 	return n, err
 }
@@ -143,8 +149,8 @@ type strict struct {
 	r    io.Reader
 	name string
 	line int
-	rest []byte // the beginning of a character
-	err  error  // once found, it ends every read
+	seen characters
+	err  error // once found, it ends every read
 }
 
 // Read implements io.Reader.
@@ -157,14 +163,7 @@ func (s *strict) Read(p []byte) (int, error) {
 		if c == '\n' {
 			s.line++
 		}
-		if len(s.rest) == 0 && c < utf8.RuneSelf {
-			continue
-		}
-		if s.rest = append(s.rest, c); !utf8.FullRune(s.rest) {
-			continue
-		}
-		r, _ := utf8.DecodeRune(s.rest)
-		if s.rest = s.rest[:0]; r == utf8.RuneError || r >= 0x80 && r < 0xa0 {
+		if r, _, ok := s.seen.add(c); ok && (r == utf8.RuneError || r >= 0x80 && r < 0xa0) {
 			s.err = advise(fmt.Sprintf("line %d has a byte that is no character in %s; save the file as UTF-8, or name its encoding", s.line, s.name), " (--encoding)")
 			return 0, s.err
 		}
@@ -250,8 +249,8 @@ type dialect struct {
 // delimiters are the delimiters to detect, the most likely first.
 var delimiters = []rune{',', ';', '\t', '|'}
 
-// ParseDelimiter reads the name of a delimiter: one character, or "tab".
-func ParseDelimiter(name string) (rune, error) {
+// parseDelimiter reads the name of a delimiter: one character, or "tab".
+func parseDelimiter(name string) (rune, error) {
 	if name == "tab" || name == `\t` {
 		return '\t', nil
 	}
@@ -259,12 +258,6 @@ func ParseDelimiter(name string) (rune, error) {
 		return r[0], nil
 	}
 	return 0, fmt.Errorf("%q is not one character or the word tab", name)
-}
-
-// comma returns the delimiter that was chosen; 0 = none was.
-func (r *Reading) comma() rune {
-	comma, _ := ParseDelimiter(r.Delimiter) // none is no name of one, either
-	return comma
 }
 
 // detect detects the dialect from the first lines. It consumes a sep= line and
@@ -278,7 +271,7 @@ func detect(r *bufio.Reader, given rune, header int) (dialect, error) {
 	if sep, ok := cutPrefixFold(strings.Trim(line, `"`), "sep="); ok && len(start) == len(head) && len([]rune(sep)) == 1 {
 		d.sep = true
 		if d.comma == 0 {
-			comma, err := ParseDelimiter(sep)
+			comma, err := parseDelimiter(sep)
 			if err != nil {
 				return d, fmt.Errorf("the line %q: %w", line, err)
 			}

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"orderpost/internal/files/xlsx"
 )
 
 // TopRow is one of the first rows of a file, in which a person finds the one that names the columns.
@@ -39,12 +37,8 @@ func ReadTop(content io.ReadSeeker, o Options, rows int) (top []TopRow, header i
 }
 
 func readTop(content io.ReadSeeker, o Options, rows int) (top []TopRow, err error) {
-	var book *xlsx.Book
-	t, closeTable, err := openTable(content, &o, &book)
-	defer closeTable()
-	if book != nil {
-		defer func() { _ = book.Close() }()
-	}
+	t, _, closeAll, err := openOnce(content, &o)
+	defer closeAll()
 	if err != nil || !t.format.hasColumns() {
 		return nil, err
 	}

@@ -32,8 +32,8 @@ type Trailer struct {
 	Sums map[string]string `json:"sums,omitempty" yaml:"sums,omitempty"`
 }
 
-// ParseTrailer reads a trailer as a mapping file has it, in one line: {value: T, rows: 2, sums: {amount: 3}}.
-func ParseTrailer(text string) (*Trailer, error) {
+// parseTrailer reads a trailer as a mapping file has it, in one line: {value: T, rows: 2, sums: {amount: 3}}.
+func parseTrailer(text string) (*Trailer, error) {
 	t := new(Trailer)
 	if err := textfile.Unmarshal([]byte(text), t); err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(yaml.FormatError(err, false, false)), "\n")
@@ -42,7 +42,7 @@ func ParseTrailer(text string) (*Trailer, error) {
 	return t, t.validate()
 }
 
-// String returns the trailer as [ParseTrailer] reads it; "" = there is none.
+// String returns the trailer as [parseTrailer] reads it; "" = there is none.
 func (t *Trailer) String() string {
 	if t == nil {
 		return ""

@@ -11,7 +11,7 @@ import (
 // endingWith makes a file end with a trailer.
 func endingWith(t testing.TB, text string, change ...func(*Options)) func(*Options) {
 	t.Helper()
-	trailer, err := ParseTrailer(text)
+	trailer, err := parseTrailer(text)
 	require.NoError(t, err)
 	return func(o *Options) {
 		o.Mapping.Trailer = trailer

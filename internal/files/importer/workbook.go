@@ -146,7 +146,7 @@ func (t *table) nextOfSheet() (record, error) {
 		}
 		t.blank += row.Number - t.last - 1
 		t.last = row.Number
-		if isBlank(row.Cells) && !hasKind(row.Kinds, xlsx.Uncalculated) {
+		if isBlank(row.Cells) && !slices.Contains(row.Kinds, xlsx.Uncalculated) {
 			t.blank++
 			continue
 		}
@@ -169,15 +169,6 @@ func (t *table) nextOfSheet() (record, error) {
 func (t *table) mergedHeader(area string) *RowError {
 	return &RowError{File: t.file, Sheet: t.sheet, Line: t.named, Code: CodeHeader,
 		Err: fmt.Errorf("the cells %s are merged, so row %d does not name each column; unmerge them, and write each column's name into one row", area, t.named)}
-}
-
-func hasKind(kinds []xlsx.Kind, kind xlsx.Kind) bool {
-	for _, k := range kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
 }
 
 // kindOf returns what a cell is. Without kinds, as in CSV, every cell is text.

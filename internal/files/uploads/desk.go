@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/order/schema"
@@ -35,33 +36,16 @@ type Desk struct {
 	mu sync.Mutex // what a person does to an upload goes by what they saw of it
 }
 
-// Act is an import, for the journal.
-type Act struct {
-	By     Person
-	Upload Upload
-	importer.Sending
-}
-
-// Ended is how an act ended.
-type Ended struct {
-	State State
-	// Counts counts the orders by what became of them.
-	Counts map[string]int
-	// Partial says that the act is done, but not for all orders.
-	Partial bool
-	Error   string
-}
-
-// Journal writes the intention of an act and returns the function that writes its
-// result. If it returns an error, the act does not happen.
-type Journal func(ctx context.Context, a Act) (end func(context.Context, Ended), err error)
+// Journal writes the intention of an import and returns the function that writes its
+// result. If it returns an error, the import does not happen.
+type Journal func(ctx context.Context, in journal.Intention) (end func(context.Context, journal.Result), err error)
 
 // NewDesk returns a desk that runs its work among the jobs. A nil queue lets it check
 // files, but not import them. A nil journal is none.
 func NewDesk(s *Store, q *queue.Queue, all *jobs.Jobs, j Journal) *Desk {
 	if j == nil {
-		j = func(context.Context, Act) (func(context.Context, Ended), error) {
-			return func(context.Context, Ended) {}, nil
+		j = func(context.Context, journal.Intention) (func(context.Context, journal.Result), error) {
+			return func(context.Context, journal.Result) {}, nil
 		}
 	}
 	d := &Desk{store: s, queue: q, jobs: all, journal: j, checks: make(chan struct{}, 1)}
@@ -235,28 +219,28 @@ func (d *Desk) Remove(id, saw string) error {
 
 // HeadAt reads the beginning of an upload, of a sheet of a workbook, with the names in a row; "" and 0 = those of the settings.
 func (d *Desk) HeadAt(id, sheet string, header, rows int) (*importer.Head, error) {
-	u, err := d.store.Get(id)
-	if err != nil {
-		return nil, err
-	}
-	u.Settings.Sheet, u.Settings.HeaderRow = cmp.Or(sheet, u.Settings.Sheet), cmp.Or(header, u.Settings.HeaderRow)
-	c, err := d.store.open(&u, nil)
+	u, c, err := d.openAt(id, sheet)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close() }()
+	u.Settings.HeaderRow = cmp.Or(header, u.Settings.HeaderRow)
 	return importer.ReadHead(c, u.options(), rows)
+}
+
+// openAt opens an upload for a sheet of a workbook; "" = that of the settings.
+func (d *Desk) openAt(id, sheet string) (u Upload, c *content, err error) {
+	if u, err = d.store.Get(id); err == nil {
+		u.Settings.Sheet = cmp.Or(sheet, u.Settings.Sheet)
+		c, err = d.store.open(&u, nil)
+	}
+	return u, c, err
 }
 
 // Top reads the first rows of an upload, and returns the line of the one that seems to name the columns; 0 = the first
 // row does.
 func (d *Desk) Top(id, sheet string, rows int) (top []importer.TopRow, header int, err error) {
-	u, err := d.store.Get(id)
-	if err != nil {
-		return nil, 0, err
-	}
-	u.Settings.Sheet = cmp.Or(sheet, u.Settings.Sheet)
-	c, err := d.store.open(&u, nil)
+	u, c, err := d.openAt(id, sheet)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -49,7 +49,7 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o i
 	if err := d.idle(id); err != nil {
 		return err
 	}
-	end, err := d.journal(ctx, Act{By: by, Upload: u, Sending: o})
+	end, err := d.journal(ctx, intention(by, &u, o))
 	if err != nil {
 		return err
 	}
@@ -57,21 +57,21 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o i
 	err = d.start(id, by, saw, ImportKind, func(ctx context.Context, j *jobs.Job) (any, error) {
 		u, err := d.store.update(id, func(u *Upload) { u.Import, u.UsedAt = run, run.StartedAt })
 		if err != nil {
-			end(ctx, Ended{State: Failed, Error: err.Error()})
+			end(ctx, journal.Result{End: journal.Failed, Error: err.Error()})
 			return nil, err
 		}
 		s, ended := d.publish(ctx, j, &u, run)
 		result := *run
 		result.Summary, result.EndedAt = s, time.Now().UTC()
 		result.State, result.Error = how(ctx, j, ended)
-		end(ctx, Ended{State: result.State, Counts: s.Counts(), Partial: !s.AllFine(), Error: result.Error})
+		end(ctx, journal.Result{End: endOf(result.State, s.AllFine()), Counts: s.Counts(), Error: result.Error})
 		if err := d.store.note(id, func(u *Upload) { u.Import, u.UsedAt, u.Did = &result, result.EndedAt, did(by, "imported it") }); err != nil {
 			return nil, err
 		}
 		return &result, ended
 	})
 	if err != nil {
-		end(ctx, Ended{State: Failed, Error: err.Error()})
+		end(ctx, journal.Result{End: journal.Failed, Error: err.Error()})
 	}
 	return err
 }
@@ -393,55 +393,57 @@ func (d *Desk) replace(u *Upload, name string, write func(io.Writer) error) (gro
 // Journaled returns the Journal that writes imports into the fleet's journal. ended is
 // told of each act and of the error of its end; the journal may lack a part of it.
 func Journaled(j *journal.Journal, ended func(*journal.Act, error)) Journal {
-	return func(ctx context.Context, a Act) (func(context.Context, Ended), error) {
-		act, err := j.Begin(ctx, intention(a))
+	return func(ctx context.Context, in journal.Intention) (func(context.Context, journal.Result), error) {
+		act, err := j.Begin(ctx, in)
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, e Ended) {
-			r := journal.Result{End: journal.Done, Counts: e.Counts, Error: e.Error}
-			switch {
-			case e.State == Interrupted || e.State == Cancelled:
-				r.End = journal.Stopped
-			case e.State == Failed:
-				r.End = journal.Failed
-			case e.Partial:
-				r.End = journal.Partial
-			}
-			ended(act, act.End(ctx, r))
-		}, nil
+		return func(ctx context.Context, r journal.Result) { ended(act, act.End(ctx, r)) }, nil
 	}
 }
 
+// endOf returns the end of an import for the journal. fine says that it was done for all orders.
+func endOf(s State, fine bool) journal.End {
+	switch {
+	case s == Interrupted || s == Cancelled:
+		return journal.Stopped
+	case s == Failed:
+		return journal.Failed
+	case !fine:
+		return journal.Partial
+	}
+	return journal.Done
+}
+
 // intention is what the journal has of an import before it begins.
-func intention(a Act) journal.Intention {
-	in := journal.Intention{About: journal.About{Kind: journal.Import, Actor: a.By.Actor(), Details: map[string]string{}}}
+func intention(by Person, u *Upload, o importer.Sending) journal.Intention {
+	in := journal.Intention{About: journal.About{Kind: journal.Import, Actor: by.Actor(), Details: map[string]string{}}}
 	detail := func(name, value string) {
 		if value != "" {
 			in.Details[name] = value
 		}
 	}
-	detail("from", a.By.From)
-	detail("file", a.Upload.Source())
-	detail("upload", a.Upload.ID)
-	if c := a.Upload.Checked; c != nil {
+	detail("from", by.From)
+	detail("file", u.Source())
+	detail("upload", u.ID)
+	if c := u.Checked; c != nil {
 		in.Batch, in.Expected = c.Summary.Batch, map[string]int{"rows": c.Summary.Rows, "invalid": c.Summary.Invalid}
-		for what, n := range map[string]int{"left-out": c.Summary.LeftOut, "corrected": len(a.Upload.Settings.Edits)} {
+		for what, n := range map[string]int{"left-out": c.Summary.LeftOut, "corrected": len(u.Settings.Edits)} {
 			if n > 0 {
 				in.Expected[what] = n
 			}
 		}
-		if text, _ := json.Marshal(a.Upload.Settings.Edits); len(a.Upload.Settings.Edits) > 0 {
+		if text, _ := json.Marshal(u.Settings.Edits); len(u.Settings.Edits) > 0 {
 			detail("corrections", fmt.Sprintf("%x", sha256.Sum256(text)))
 		}
 	}
-	for name, on := range map[string]bool{"skip_invalid": a.SkipInvalid, "retry_failed": a.RetryFailed} {
+	for name, on := range map[string]bool{"skip_invalid": o.SkipInvalid, "retry_failed": o.RetryFailed} {
 		if on {
 			detail(name, strconv.FormatBool(on))
 		}
 	}
-	if !a.Deadline.IsZero() {
-		detail("deadline", a.Deadline.UTC().Format(time.RFC3339))
+	if !o.Deadline.IsZero() {
+		detail("deadline", o.Deadline.UTC().Format(time.RFC3339))
 	}
 	return in
 }

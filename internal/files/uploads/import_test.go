@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/audit/journal"
 	"orderpost/internal/files/importer"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/order"
@@ -123,7 +124,7 @@ func TestImport(t *testing.T) {
 	require.Equal(t, 1202, strings.Count(results.String(), "\n"))
 	require.Contains(t, results.String(), "U-1,30,1,accepted,accepted,200,")
 	require.Contains(t, results.String(), "'=x", "no spreadsheet runs it")
-	require.Equal(t, "orders.results.csv", u.ResultsName())
+	require.Equal(t, "orders.results.csv", u.ResultsNameAs(importer.FormatCSV))
 	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.NotZero(t, u.FetchedAt)
@@ -274,10 +275,10 @@ func TestJournal(t *testing.T) {
 	var lines []string
 	var refuse error
 	all := jobs.NewJobs(t.Context())
-	d := NewDesk(openStore(t, t.TempDir()), q, all, func(_ context.Context, a Act) (func(context.Context, Ended), error) {
+	d := NewDesk(openStore(t, t.TempDir()), q, all, func(_ context.Context, in journal.Intention) (func(context.Context, journal.Result), error) {
 		stored, _ := counted(t, q)
-		lines = append(lines, fmt.Sprintf("%s of %s: %d stored", a.By.Name, a.Upload.Name, stored))
-		return func(_ context.Context, e Ended) { lines = append(lines, fmt.Sprintf("%+v", e)) }, refuse
+		lines = append(lines, fmt.Sprintf("%s of %s: %d stored", in.Actor.Name, in.Details["file"], stored))
+		return func(_ context.Context, r journal.Result) { lines = append(lines, fmt.Sprintf("%+v", r)) }, refuse
 	})
 	defer d.Close()
 	defer all.Close()
@@ -288,7 +289,7 @@ func TestJournal(t *testing.T) {
 	require.Zero(t, stored)
 	refuse, lines = nil, nil
 	imported(t, d, u.ID, importer.Sending{Direct: true})
-	require.Equal(t, []string{"anna of a.csv: 0 stored", "{State:done Counts:map[stored:2] Partial:false Error:}"}, lines)
+	require.Equal(t, []string{"anna of a.csv: 0 stored", "{End:done Counts:map[stored:2] Error: ApprovedBy:[]}"}, lines)
 }
 
 // TestTimesThatPassedSinceTheCheck: the import says so instead of sending at once, or

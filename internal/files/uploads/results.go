@@ -79,9 +79,6 @@ func (u *Upload) IsBook() bool {
 	return u.Checked != nil && u.Checked.Summary.Format == importer.FormatXLSX
 }
 
-// ResultsName returns the name of an upload's results file in CSV.
-func (u *Upload) ResultsName() string { return u.ResultsNameAs(importer.FormatCSV) }
-
 // ResultsNameAs returns the name of an upload's results file in a format.
 func (u *Upload) ResultsNameAs(as importer.Format) string {
 	name := u.Source()
@@ -120,24 +117,7 @@ func (d *Desk) Rejects(ctx context.Context, id string, w io.Writer) error {
 // command describes how enqueue imports the file with the same settings.
 func (u *Upload) command() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "The mapping of %s, for:\n  orderpost enqueue --mapping THIS_FILE", u.Source())
-	for _, flag := range []struct{ name, value string }{
-		{"format", string(u.Settings.Format)}, {"encoding", u.Settings.Encoding}, {"delimiter", u.Settings.Delimiter}, {"sheet", u.Settings.Sheet}, {"batch", u.Settings.Batch},
-	} {
-		if flag.value != "" && flag.value != "auto" {
-			fmt.Fprintf(&b, " --%s '%s'", flag.name, strings.ReplaceAll(flag.value, "'", `'\''`))
-		}
-	}
-	if u.Settings.HeaderRow > 0 {
-		fmt.Fprintf(&b, " --header-row %d", u.Settings.HeaderRow)
-	}
-	if u.Settings.SkipRows != "" {
-		b.WriteString(" --skip-rows " + u.Settings.SkipRows)
-	}
-	if u.Settings.AllowPast {
-		b.WriteString(" --allow-past")
-	}
-	b.WriteString(" FILE")
+	fmt.Fprintf(&b, "The mapping of %s, for:\n  orderpost enqueue --mapping THIS_FILE%s FILE", u.Source(), u.Settings.Flags())
 	if n := len(u.Settings.Edits); n > 0 {
 		fmt.Fprintf(&b, "\nCells that were corrected in the console: %d. They are not part of a mapping: correct them in the file.", n)
 	}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // stringTable is the table of the texts that cells share. It reads the table as far as
-// cells ask for, keeps its beginning in memory and the rest in a temporary file. Cells ask
-// mostly in the order of the table, so a small cache is enough.
+// cells ask for, keeps the first texts in memory and the others in a temporary file. Cells ask
+// mostly in the order of the table, so the system has what they ask for at hand.
 type stringTable struct {
 	b    *Book
 	part string // "" = there is none
@@ -22,22 +23,16 @@ type stringTable struct {
 	n      int        // texts read
 	size   int64      // their length
 
-	kept  [][]byte // the first blocks
-	tail  []byte   // the last block, not full yet
-	file  *os.File // the blocks between
-	cache []cached
-	text  []byte
-}
-
-type cached struct {
-	block int // 0 = empty: the first block is always kept
-	data  []byte
+	kept    []byte   // the first texts
+	file    *os.File // those behind them, up to written
+	written int64
+	tail    []byte // those that are not in the file yet
+	text    []byte
 }
 
 const (
-	blockSize   = 8 << 10
-	keptBlocks  = 512  // 4 MiB
-	cacheSlots  = 1024 // 8 MiB
+	keptSize    = 8 << 20
+	tailSize    = 64 << 10
 	startsPiece = 64 << 10
 	// maxStrings bounds the texts, and so the memory for where they begin: 64 MiB.
 	maxStrings = 16 << 20
@@ -59,17 +54,19 @@ func (t *stringTable) append(dst []byte, i int) ([]byte, error) {
 	if i+1 < t.n {
 		to = t.start(i + 1)
 	}
-	for from < to {
-		data, err := t.block(int(from / blockSize))
-		if err != nil {
-			return dst, err
-		}
-		piece := data[from%blockSize:]
-		piece = piece[:min(int64(len(piece)), to-from)]
-		dst = append(dst, piece...)
-		from += int64(len(piece))
+	switch kept := int64(len(t.kept)); {
+	case from == to:
+		return dst, nil
+	case from < kept:
+		return append(dst, t.kept[from:to]...), nil
+	case from >= t.written:
+		return append(dst, t.tail[from-t.written:to-t.written]...), nil
+	default:
+		at := len(dst)
+		dst = slices.Grow(dst, int(to-from))[:at+int(to-from)]
+		_, err := t.file.ReadAt(dst[at:], from-kept)
+		return dst, err
 	}
-	return dst, nil
 }
 
 func (t *stringTable) start(i int) int64 { return int64(t.starts[i/startsPiece][i%startsPiece]) }
@@ -148,30 +145,11 @@ func readRich(s *scanner, dst []byte) ([]byte, error) {
 	}
 }
 
-// write appends a text to the blocks.
+// write keeps a text. No text is in two places.
 func (t *stringTable) write(text []byte) error {
-	for len(text) > 0 {
-		if t.tail == nil {
-			t.tail = make([]byte, 0, blockSize)
-		}
-		n := min(blockSize-len(t.tail), len(text))
-		t.tail, text = append(t.tail, text[:n]...), text[n:]
-		t.size += int64(n)
-		if len(t.tail) < blockSize {
-			return nil
-		}
-		if err := t.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flush puts the full tail to the other blocks.
-func (t *stringTable) flush() error {
-	block := int(t.size/blockSize) - 1
-	if block < keptBlocks {
-		t.kept, t.tail = append(t.kept, t.tail), nil
+	t.size += int64(len(text))
+	if t.file == nil && len(t.kept)+len(text) <= keptSize {
+		t.kept = append(t.kept, text...)
 		return nil
 	}
 	if t.file == nil {
@@ -180,39 +158,17 @@ func (t *stringTable) flush() error {
 			return fmt.Errorf("%w for the texts of the workbook: %w", errNoRoom, err)
 		}
 		_ = os.Remove(t.file.Name()) // the file goes with the program; where that fails, close removes it
-		t.cache = make([]cached, cacheSlots)
+		t.written = int64(len(t.kept))
 	}
-	if _, err := t.file.WriteAt(t.tail, int64(block-keptBlocks)*blockSize); err != nil {
+	if t.tail = append(t.tail, text...); len(t.tail) < tailSize {
+		return nil
+	}
+	n, err := t.file.Write(t.tail)
+	if err != nil {
 		return fmt.Errorf("%w for the texts of the workbook: %w; make some there, or set TMPDIR to a folder with more", errNoRoom, err)
 	}
-	slot := &t.cache[block%cacheSlots]
-	slot.block, slot.data, t.tail = block, t.tail, slot.data[:0]
-	if cap(t.tail) == 0 {
-		t.tail = nil
-	}
+	t.written, t.tail = t.written+int64(n), t.tail[:0]
 	return nil
-}
-
-func (t *stringTable) block(block int) ([]byte, error) {
-	switch {
-	case block < len(t.kept):
-		return t.kept[block], nil
-	case block == int(t.size/blockSize):
-		return t.tail, nil
-	}
-	slot := &t.cache[block%cacheSlots]
-	if slot.block == block {
-		return slot.data, nil
-	}
-	if slot.data == nil {
-		slot.data = make([]byte, blockSize)
-	}
-	slot.block, slot.data = 0, slot.data[:blockSize]
-	if _, err := t.file.ReadAt(slot.data, int64(block-keptBlocks)*blockSize); err != nil {
-		return nil, err
-	}
-	slot.block = block
-	return slot.data, nil
 }
 
 func (t *stringTable) close() (err error) {

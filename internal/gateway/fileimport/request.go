@@ -56,8 +56,15 @@ func (i *Imports) Take(ctx context.Context, r door.FileRequest, body io.Reader) 
 }
 
 // parameters are those of an import, with the names that enqueue's flags have.
-var parameters = []string{"accept", "allow-past", "batch", "canary", "deadline", "delimiter", "direct", "empty", "encoding", "expect-rows", "expect-sum", "header-row", "lane", "leave-out", "not-before", "order-no-template", "rate", "rename",
-	"retry-failed", "set", "sheet", "skip-rows", "trailer", "type"}
+func parameters() (names []string) {
+	for _, option := range importer.AllOptions() {
+		if !option.Local {
+			names = append(names, option.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // read reads the parameters of an import.
 func read(r door.FileRequest) (importer.Choices, error) {
@@ -72,8 +79,8 @@ func read(r door.FileRequest) (importer.Choices, error) {
 	// submission. The last dot ends the client's name, so no client can name another's import.
 	c.BatchPrefix = "_" + r.Client + "."
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
-		if !slices.Contains(parameters, name) {
-			return c, bad(order.Clip(name, 40), "there is none of this name", "use those of /openapi.yaml: "+strings.Join(parameters, ", "))
+		if !slices.Contains(parameters(), name) {
+			return c, bad(order.Clip(name, 40), "there is none of this name", "use those of /openapi.yaml: "+strings.Join(parameters(), ", "))
 		}
 		for _, value := range r.Parameters[name] {
 			if err := take(&c, name, value); err != nil {
@@ -96,7 +103,7 @@ const advice = "give it as /openapi.yaml describes it, or leave it out"
 // take takes one value of a parameter. One without a value says nothing, unless it is a switch.
 func take(c *importer.Choices, name, value string) error {
 	switch {
-	case value == "" && !importer.IsSwitch(name):
+	case value == "" && !importer.OptionOf(name).IsSwitch():
 		return nil
 	case name == "batch":
 		if c.Batch = c.BatchPrefix + value; strings.Contains(value, ".") || importer.CheckBatch(c.Batch) != nil {
