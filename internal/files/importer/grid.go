@@ -91,7 +91,7 @@ func Outcomes(ctx context.Context, q *queue.Queue, rows []GridRow, waiting bool)
 		}
 	}
 	statuses, err := statusesOf(ctx, q, len(rows), func(i int) (string, bool) {
-		return rows[i].OrderNo, rows[i].OrderNo != "" && (bad[i] == nil || bad[i].question())
+		return rows[i].OrderNo, rows[i].OrderNo != "" && (bad[i] == nil || bad[i].IsQuestion())
 	})
 	if err != nil {
 		return nil, err

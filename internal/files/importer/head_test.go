@@ -109,8 +109,7 @@ func TestPlainMessages(t *testing.T) {
 	require.True(t, ok)
 	require.Contains(t, bad.Rows[0].Message(), "--accept order_no=excel_date")
 	require.NotContains(t, bad.Rows[0].Plain(), "--")
-	field, code, ok := bad.Rows[0].Question()
-	require.Equal(t, []any{"order_no", CodeDate, true}, []any{field, code, ok})
+	require.Equal(t, []any{"order_no", CodeDate, true}, []any{bad.Rows[0].Field, bad.Rows[0].Code, bad.Rows[0].IsQuestion()})
 	require.Contains(t, bad.Rows[1].Message(), "--empty omit")
 	require.Equal(t, `column qty:int: "" is not a whole number such as 30`, bad.Rows[1].Plain())
 }

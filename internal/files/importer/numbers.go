@@ -181,19 +181,17 @@ func (c *column) judge(cell string, n notation) *cellError {
 // ask returns a question. If or is a reading, the answer may also be that the comma is
 // the decimal sign.
 func (c *column) ask(cell string, as reading, code Code, or reading) *cellError {
-	accept := func(code Code) string { return acceptFlag(c.field, code) }
-	seen := fmt.Sprintf("%q", clip(cell))
+	asked, what, accept := &cellError{code: code, field: c.field}, fmt.Sprintf("%q is %s if ", clip(cell), as.text), acceptFlag(c.field, code)
 	switch {
 	case or.ok():
-		return &cellError{code: code, or: CodeComma, field: c.field, err: advise(
-			fmt.Sprintf("%s is %s if it has a thousands separator, and %s if it has a decimal comma; say which", seen, as.text, or.text),
-			": "+accept(code)+", or "+accept(CodeComma))}
+		asked.or = CodeComma
+		asked.err = advise(what+"it has a thousands separator, and "+or.text+" if it has a decimal comma; say which", ": "+accept+", or "+acceptFlag(c.field, CodeComma))
 	case code == CodeComma:
-		return &cellError{code: code, field: c.field, err: advise(
-			fmt.Sprintf("%s is %s if the column's decimal sign is the comma, and no number of the column contradicts that", seen, as.text), ". If it is: "+accept(code))}
+		asked.err = advise(what+"the column's decimal sign is the comma, and no number of the column contradicts that", ". If it is: "+accept)
+	default:
+		asked.err = advise(what+"what stands between its digits separates thousands", ". If it does: "+accept)
 	}
-	return &cellError{code: code, field: c.field, err: advise(
-		fmt.Sprintf("%s is %s if what stands between its digits separates thousands", seen, as.text), ". If it does: "+accept(code))}
+	return asked
 }
 
 // refused returns the error of a number that may be two, because the column has both

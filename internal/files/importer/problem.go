@@ -81,18 +81,15 @@ type RowError struct {
 	Value string
 	Code  Code
 	Err   error
-	// field is the JSON field of the column, for Question.
-	field string
-	// or is the code of the other answer to a question that has two.
-	or Code
-	// begins is the line in which the row begins, and whole says that Value is all of the cell. Check sets them.
-	begins int
-	whole  bool
+	// Field is the JSON field of the column, in whose mapping a question is answered.
+	Field string
+	// Or is the code of the other answer to a question that has two.
+	Or Code
+	// Begins is the line in which the row begins, by which it can be left out; 0 = the error is about no row. Correctable
+	// says that Value is all of the cell, which can be corrected ([Reading.Correct]). Check sets them.
+	Begins      int
+	Correctable bool
 }
-
-// Row returns the line in which the row begins, by which it can be left out, and whether its cell can be
-// corrected ([Reading.Correct]); 0 = it is about no row.
-func (e *RowError) Row() (line int, correctable bool) { return e.begins, e.whole }
 
 // Error returns "file:line:column: message", and in a workbook "file:sheet!cell: message".
 func (e *RowError) Error() string {
@@ -131,12 +128,12 @@ func (e *RowError) Plain() string {
 	return strings.Replace(e.Message(), e.Err.Error(), Plain(e.Err), 1)
 }
 
-// quote sets Value and what Row returns.
+// quote sets Value, Begins and Correctable.
 func (e *RowError) quote(row *Row, format Format) *RowError {
-	if e.begins = row.Line; e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
+	if e.Begins = row.Line; e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
 		var whole bool
 		e.Value, whole = shown(row.Cells[e.Column-1], maxQuoted)
-		e.whole = whole && format.hasColumns() && e.Code != CodeCells
+		e.Correctable = whole && format.hasColumns() && e.Code != CodeCells
 	}
 	return e
 }
@@ -150,18 +147,8 @@ func shown(cell string, most int) (clipped string, whole bool) {
 // Unwrap returns the reason.
 func (e *RowError) Unwrap() error { return e.Err }
 
-// Question reports whether a person may accept the row as it is, and the field and
-// the code to accept.
-func (e *RowError) Question() (field string, code Code, ok bool) {
-	return e.field, e.Code, e.question()
-}
-
-// Or returns the other code that a person may accept instead; "" = there is one answer
-// only.
-func (e *RowError) Or() Code { return e.or }
-
-// question reports whether a person may accept the row as it is.
-func (e *RowError) question() bool { return slices.Contains(Questions(), e.Code) }
+// IsQuestion reports whether a person may accept the row as it is, by Field and Code.
+func (e *RowError) IsQuestion() bool { return slices.Contains(Questions(), e.Code) }
 
 // refused returns the code and the path of an error of the signing rules.
 func refused(err error) (Code, string) {

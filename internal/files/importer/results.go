@@ -72,7 +72,7 @@ func (f *File) eachStatus(ctx context.Context, q *queue.Queue, visit func(rows [
 func (f *File) statusesOf(ctx context.Context, q *queue.Queue, rows []Row) ([]status.OrderStatus, error) {
 	return statusesOf(ctx, q, len(rows), func(i int) (string, bool) {
 		bad := f.problem(&rows[i])
-		return rows[i].OrderNo, bad == nil || bad.question() && rows[i].Order != nil
+		return rows[i].OrderNo, bad == nil || bad.IsQuestion() && rows[i].Order != nil
 	})
 }
 
@@ -210,7 +210,7 @@ func resultOf(bodyHash string, bad *RowError, st *status.OrderStatus, waiting bo
 		waits = nil // the order exists, another intent does not change that
 	}
 	switch {
-	case bad != nil && (rec == nil && waits == nil || !bad.question()):
+	case bad != nil && (rec == nil && waits == nil || !bad.IsQuestion()):
 		return [10]string{outcomeNothing, "", "", string(bad.Code) + ": " + bad.Message(), "", "", "", "", "no"}
 	case st.Unreadable != nil:
 		return [10]string{outcomePending, "", "", st.Unreadable.Error(), "", "", "", "", "unknown"}

@@ -84,7 +84,7 @@ func (e *encoder) row(rec record) Row {
 		}
 		if bad != nil {
 			row.Err = e.t.cellError(rec, bad)
-			if !row.Err.question() || bad.partial {
+			if !row.Err.IsQuestion() || bad.partial {
 				return row
 			}
 		}
@@ -103,8 +103,8 @@ func (e *encoder) row(rec record) Row {
 	row.OrderNo = parsed.OrderNo()
 	if e.t.format == FormatNDJSON {
 		if bad := e.t.checkOrderNo(row.OrderNo); bad != nil {
-			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: bad.code, Err: bad.err, field: order.FieldOrderNo}
-			if !row.Err.question() {
+			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: bad.code, Err: bad.err, Field: order.FieldOrderNo}
+			if !row.Err.IsQuestion() {
 				return row
 			}
 		}
@@ -181,7 +181,7 @@ func (t *table) cellError(rec record, bad *cellError) *RowError {
 		bad.err = &advised{how.err, fmt.Sprintf(" (--skip-rows %d leaves it out)", rec.line) + how.flags}
 	}
 	if t.format == FormatNDJSON {
-		return &RowError{File: t.file, Line: rec.line, Name: bad.field, Code: bad.code, Err: bad.err, field: bad.field}
+		return &RowError{File: t.file, Line: rec.line, Name: bad.field, Code: bad.code, Err: bad.err, Field: bad.field}
 	}
 	i := bad.column - 1
 	line := rec.line
@@ -190,7 +190,7 @@ func (t *table) cellError(rec record, bad *cellError) *RowError {
 			line += t.linesIn(cell)
 		}
 	}
-	return &RowError{File: t.file, Sheet: t.sheet, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field, or: bad.or}
+	return &RowError{File: t.file, Sheet: t.sheet, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, Field: bad.field, Or: bad.or}
 }
 
 // ruleError returns an error of the signing rules with its column.

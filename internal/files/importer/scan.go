@@ -19,16 +19,14 @@ const chunkRows = 500
 // chunkText bounds the text of a chunk. A hostile file may have only the longest rows.
 const chunkText = 512 << 10
 
-// chunk is a piece of the file on its way through the pipeline.
+// chunk is a piece of the file. err ends the file after its rows.
 type chunk struct {
-	records []record
-	rows    []Row
-	err     error // ends the file after these rows
-	done    chan struct{}
+	rows []Row
+	err  error
 }
 
 // scan reads the rows of the file and passes them to visit in order and in chunks.
-// Reading, encoding and visit run concurrently. Memory holds only a few chunks. It
+// Reading, encoding and visit run concurrently ([ordered]). Memory holds only a few chunks. It
 // returns the table with every error except those of the header.
 func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, error) {
 	t, closeTable, err := openTable(f.content, &f.o, &f.book)
@@ -43,71 +41,42 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 	if f.head == nil {
 		f.head = t
 	}
-	encoders := runtime.GOMAXPROCS(0)
-	work, ordered := make(chan *chunk, encoders), make(chan *chunk, 2*encoders)
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error {
-		defer close(ordered)
-		defer close(work)
-		return t.readChunks(ctx, work, ordered)
-	})
-	for range encoders {
-		all.Go(func() error {
-			e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate, schema: f.o.Schema, broken: f.broken}
-			for c := range work {
-				for _, rec := range c.records {
-					c.rows = append(c.rows, e.row(rec))
+	return t, ordered(ctx, 2*runtime.GOMAXPROCS(0)+2, func(ctx context.Context, submit func(func(context.Context) (chunk, error)) error) error {
+		for {
+			records, ended := t.readChunk()
+			if err := submit(func(context.Context) (chunk, error) {
+				e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate, schema: f.o.Schema, broken: f.broken}
+				c := chunk{rows: make([]Row, len(records)), err: ended}
+				for i, rec := range records {
+					c.rows[i] = e.row(rec)
 				}
-				close(c.done)
-			}
-			return nil
-		})
-	}
-	all.Go(func() error {
-		for c := range ordered {
-			<-c.done
-			if err := visit(c.rows); err != nil {
+				return c, nil
+			}); err != nil || ended != nil {
 				return err
 			}
-			if c.err != nil {
-				return c.err
-			}
 		}
-		return ctx.Err()
+	}, func(c chunk) error {
+		if err := visit(c.rows); err != nil || errors.Is(c.err, io.EOF) {
+			return err
+		}
+		return c.err
 	})
-	return t, all.Wait()
 }
 
-// readChunks reads the file in chunks until its end or until ctx ends.
-func (t *table) readChunks(ctx context.Context, work, ordered chan<- *chunk) error {
-	for ended := false; !ended; {
-		c := &chunk{records: make([]record, 0, chunkRows), rows: make([]Row, 0, chunkRows), done: make(chan struct{})}
-		for size := 0; len(c.records) < chunkRows && size < chunkText; {
-			rec, err := t.next()
-			if err != nil {
-				ended = true
-				if !errors.Is(err, io.EOF) {
-					c.err = err
-				}
-				break
-			}
-			for _, cell := range rec.cells {
-				size += len(cell)
-			}
-			c.records = append(c.records, rec)
+// readChunk reads the next records of the file. ended says why there are no more.
+func (t *table) readChunk() (records []record, ended error) {
+	records = make([]record, 0, chunkRows)
+	for size := 0; len(records) < chunkRows && size < chunkText; {
+		rec, err := t.next()
+		if err != nil {
+			return records, err
 		}
-		select {
-		case work <- c: // an encoder must get the chunk before visit waits for it
-		case <-ctx.Done():
-			return ctx.Err()
+		for _, cell := range rec.cells {
+			size += len(cell)
 		}
-		select {
-		case ordered <- c:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		records = append(records, rec)
 	}
-	return nil
+	return records, nil
 }
 
 // ordered runs the jobs that feed submits, at most n at once. It passes their results
@@ -147,7 +116,7 @@ func ordered[T any](ctx context.Context, n int, feed func(ctx context.Context, s
 				return err
 			}
 		}
-		return nil
+		return ctx.Err()
 	})
 	return all.Wait()
 }

@@ -177,8 +177,8 @@ func readTable(content io.Reader, o *Options) (*table, error) {
 	if t.format == FormatAuto || t.format == "" {
 		t.format = formatOf(start)
 	}
-	if t.end = lineEnd(start, t.format); t.end == "\r" {
-		head = bufio.NewReaderSize(&crReader{r: head, format: t.format}, 64<<10)
+	if t.end = lineEnd(start, t.format); t.end == "\r" || t.format == FormatCSV {
+		head = bufio.NewReaderSize(&lineEnds{r: head, csv: t.format == FormatCSV, cr: t.end == "\r"}, 64<<10)
 		start, _ = head.Peek(head.Size())
 	}
 	if t.format == FormatNDJSON {
@@ -273,32 +273,58 @@ func lineEnd(start []byte, format Format) string {
 	return "\n"
 }
 
-// crReader converts CR line ends to LF. It leaves the CR inside a cell's quotes.
-type crReader struct {
+// lineEnds makes line ends those that encoding/csv reads. It doubles the CR of each CR LF inside quotes, because
+// encoding/csv takes one away, and the cell would not be the one of the file. Where lines end in CR, it converts the CR
+// outside of quotes to LF.
+type lineEnds struct {
 	r      io.Reader
-	format Format
+	csv    bool // quotes count
+	cr     bool // lines end in CR
 	quoted bool // after an odd number of quotes
-	cr     bool // the last byte was a line end CR
+	after  bool // the last byte was CR
+	out    []byte
+	err    error // after out
 }
 
 // Read implements io.Reader.
-func (m *crReader) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	out := p[:0]
-	for _, b := range p[:n] {
-		after := m.cr
-		m.cr = b == '\r' && !m.quoted
+func (e *lineEnds) Read(p []byte) (int, error) {
+	for len(e.out) == 0 {
+		if e.err != nil {
+			return 0, e.err
+		}
+		n, err := e.r.Read(p)
+		e.err = err
+		if !e.after && bytes.IndexByte(p[:n], '\r') < 0 { // the usual piece
+			e.quoted = e.quoted != (e.csv && bytes.Count(p[:n], quoteMark)%2 == 1)
+			return n, err
+		}
+		e.out = e.convert(p[:n])
+	}
+	n := copy(p, e.out)
+	e.out = e.out[n:]
+	return n, nil
+}
+
+var quoteMark = []byte{'"'}
+
+func (e *lineEnds) convert(piece []byte) []byte {
+	out := make([]byte, 0, len(piece)+16)
+	for _, b := range piece {
+		after := e.after
+		e.after = b == '\r'
 		switch {
-		case b == '"' && m.format == FormatCSV:
-			m.quoted = !m.quoted
-		case b == '\n' && after: // programs that add lines may end them in CR LF, which is one line end
+		case b == '"' && e.csv:
+			e.quoted = !e.quoted
+		case b == '\n' && after && e.quoted:
+			out = append(out, '\r')
+		case b == '\n' && after && e.cr: // programs that add lines may end them in CR LF, which is one line end
 			continue
-		case m.cr:
+		case b == '\r' && e.cr && !e.quoted:
 			b = '\n'
 		}
 		out = append(out, b)
 	}
-	return len(out), err
+	return out
 }
 
 // formatOf tells JSON from CSV. It takes a JSON array for NDJSON, whose reader then
@@ -347,7 +373,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	if t.dialect.sep {
 		t.skipped, t.nextLine = 1, 2
 	}
-	t.limit = &rowLimit{r: &quotedEnds{r: head}}
+	t.limit = &rowLimit{r: head}
 	t.csv = csv.NewReader(t.limit)
 	t.csv.Comma, t.csv.FieldsPerRecord = t.dialect.comma, -1
 	for isBlank(t.header) || t.named < o.HeaderRow {
@@ -553,64 +579,4 @@ func (t *table) csvError(err error) error {
 	}
 	bad.Err = fmt.Errorf("%w; put the whole cell in quotes and double the quotes inside it. Rows cannot be told apart behind it, so that it cannot be skipped", bad.Err)
 	return bad
-}
-
-// quotedEnds doubles the CR of each CR LF inside quotes. encoding/csv turns CR LF into
-// LF there, so that the cell would not be the one of the file. It takes one CR away
-// and leaves the other.
-type quotedEnds struct {
-	r      io.Reader
-	quoted bool   // after an odd number of quotes
-	cr     bool   // the last byte was CR
-	out    []byte // not returned yet
-	err    error  // after out
-}
-
-// Read implements io.Reader.
-func (e *quotedEnds) Read(p []byte) (int, error) {
-	for len(e.out) == 0 {
-		if e.err != nil {
-			return 0, e.err
-		}
-		n, err := e.r.Read(p)
-		e.err = err
-		if e.plain(p[:n]) {
-			return n, err
-		}
-		e.out = e.double(p[:n])
-	}
-	n := copy(p, e.out)
-	e.out = e.out[n:]
-	return n, nil
-}
-
-// plain passes a piece without any CR, which is the usual one.
-func (e *quotedEnds) plain(piece []byte) bool {
-	if e.cr || bytes.IndexByte(piece, '\r') >= 0 {
-		return false
-	}
-	if bytes.Count(piece, quoteMark)%2 == 1 {
-		e.quoted = !e.quoted
-	}
-	return true
-}
-
-var quoteMark = []byte{'"'}
-
-func (e *quotedEnds) double(piece []byte) []byte {
-	out := make([]byte, 0, len(piece)+16)
-	for len(piece) > 0 {
-		if e.cr && e.quoted && piece[0] == '\n' {
-			out = append(out, '\r')
-		}
-		end := bytes.IndexByte(piece, '\r') + 1
-		if e.cr = end > 0; !e.cr {
-			end = len(piece)
-		}
-		if bytes.Count(piece[:end], quoteMark)%2 == 1 {
-			e.quoted = !e.quoted
-		}
-		out, piece = append(out, piece[:end]...), piece[end:]
-	}
-	return out
 }

@@ -44,13 +44,10 @@ func (t *Totals) addSum(text string) error {
 }
 
 // WrongTotals is the error of a file that has other totals than those that were expected.
-type WrongTotals struct{ err error }
-
-// Error says what was expected, and what the file has.
-func (e *WrongTotals) Error() string { return e.err.Error() }
+type WrongTotals struct{ error }
 
 // Unwrap returns the reason.
-func (e *WrongTotals) Unwrap() error { return e.err }
+func (e *WrongTotals) Unwrap() error { return e.error }
 
 // checkTotals compares a checked file with what is expected of it, and with its trailer. Error: *[WrongTotals].
 func (f *File) checkTotals(ctx context.Context, s *Summary, trailer *foundTrailer) error {

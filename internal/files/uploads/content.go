@@ -69,6 +69,11 @@ func (c *content) Read(p []byte) (n int, err error) {
 	} else {
 		n, err = c.f.Read(p)
 	}
+	return c.passed(n, err)
+}
+
+// passed counts what was read.
+func (c *content) passed(n int, err error) (int, error) {
 	c.at += int64(n)
 	if c.moved != nil {
 		if stopped := c.moved(c.at); stopped != nil {
@@ -83,14 +88,7 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 	if c.unpack != nil {
 		return 0, errors.New("a file that is kept packed can be read from its beginning only")
 	}
-	n, err = c.f.ReadAt(p, off)
-	c.at += int64(n)
-	if c.moved != nil {
-		if stopped := c.moved(c.at); stopped != nil {
-			return n, stopped
-		}
-	}
-	return n, err
+	return c.passed(c.f.ReadAt(p, off))
 }
 
 // Seek goes back to the beginning, or to the end of a workbook. The importer asks for no

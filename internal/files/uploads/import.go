@@ -230,13 +230,12 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 	})
 	checked = &Checked{Summary: s}
 	for _, bad := range s.Bad {
-		row := BadRow{Line: bad.Line, Column: bad.Column, Name: bad.Name, Value: bad.Value, Code: bad.Code, Message: bad.Plain()}
-		row.Row, row.Correctable = bad.Row()
+		row := BadRow{Line: bad.Line, Column: bad.Column, Name: bad.Name, Value: bad.Value, Code: bad.Code, Message: bad.Plain(), Row: bad.Begins, Correctable: bad.Correctable}
 		if bad.Sheet != "" {
 			row.Place = bad.Place()
 		}
-		if field, _, ok := bad.Question(); ok {
-			row.Accept, row.Or = field, bad.Or()
+		if bad.IsQuestion() {
+			row.Accept, row.Or = bad.Field, bad.Or
 		}
 		checked.Bad = append(checked.Bad, row)
 	}
