@@ -31,7 +31,7 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 	require.NoError(t, results.DeleteMsg(t.Context(), entry.Seq))
 	written := deadLetter(t, q, "A-5")
 	require.NoError(t, q.Store().DeleteLetter(t.Context(), "A-5", written.Seq))
-	publish(t, q, intent("A-4", "i4")) // something is on its way, so that each is looked at several times
+	publish(t, q, intent("A-4", "i4"))    // something is on its way, so that each is looked at several times
 	publish(t, q, intent("A-5", "again")) // its worker may be about to write the record that no letter belongs to
 
 	a, err := Audit(t.Context(), q)
