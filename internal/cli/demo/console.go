@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,18 +27,12 @@ func (st *stage) live(ctx context.Context, stderr io.Writer) error {
 	defer done()
 	defer page.Stop()
 	_, _ = fmt.Fprintf(stderr, "The demo imports %s, and then a few new orders come in each second. Ctrl-C ends it.\n", st.o.file)
-	work, stop := context.WithCancel(ctx)
-	defer stop()
-	stopped := make(chan error, 1)
-	go func() { stopped <- st.work(work) }()
-	_, err = st.enqueue(ctx, stopped, stderr)
-	if err == nil {
-		err = st.trickle(ctx, stopped)
-	}
-	stop()
-	if workErr := <-stopped; err == nil {
-		err = workErr
-	}
+	err = st.whileWorking(ctx, func(stopped chan error) error {
+		if _, err := st.enqueue(ctx, stopped, stderr); err != nil {
+			return err
+		}
+		return st.trickle(ctx, stopped)
+	})
 	if ctx.Err() != nil && err != nil && !errors.Is(err, ctx.Err()) {
 		return err
 	}
@@ -86,13 +81,8 @@ func (st *stage) trickle(ctx context.Context, stopped chan error) error {
 	random := rand.New(rand.NewPCG(st.o.seed, 0))
 	began, due, n := time.Now(), 0.0, 0
 	for {
-		select {
-		case err := <-stopped:
-			stopped <- err
-			return errors.Join(errors.New("the worker ended early"), err)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err := st.pause(ctx, tick.C, stopped); err != nil {
+			return cmp.Or(ctx.Err(), err)
 		}
 		day := time.Since(began).Seconds() / trickleDay.Seconds()
 		for due += trickleMean * trickleEvery.Seconds() * (1 + math.Sin(2*math.Pi*day)); due >= 1; due-- {

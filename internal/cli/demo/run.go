@@ -77,16 +77,22 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 }
 
 func run(ctx context.Context, o *options, environ map[string]string, stdout, stderr io.Writer) error {
-	if o.console {
-		return runLive(ctx, o, environ, stderr)
+	if o.console && o.json {
+		return &cli.ExitError{Code: cli.ExitUsage, Err: errors.New("--json: with --console there is no summary; the page shows the same")}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done within %s (--timeout)", o.timeout))
-	defer cancel()
+	if !o.console { // which ends with ctx
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done within %s (--timeout)", o.timeout))
+		defer cancel()
+	}
 	st, err := setUp(ctx, o, environ, stderr)
 	if err != nil {
 		return err
 	}
 	defer st.tearDown()
+	if o.console {
+		return st.live(ctx, stderr)
+	}
 	summary, err := st.perform(ctx, stderr)
 	if err != nil {
 		return err
@@ -102,19 +108,6 @@ func run(ctx context.Context, o *options, environ map[string]string, stdout, std
 		return errors.New("the books do not balance")
 	}
 	return nil
-}
-
-// runLive is the demo with a page. It ends with ctx.
-func runLive(ctx context.Context, o *options, environ map[string]string, stderr io.Writer) error {
-	if o.json {
-		return &cli.ExitError{Code: cli.ExitUsage, Err: errors.New("--json: with --console there is no summary; the page shows the same")}
-	}
-	st, err := setUp(ctx, o, environ, stderr)
-	if err != nil {
-		return err
-	}
-	defer st.tearDown()
-	return st.live(ctx, stderr)
 }
 
 // registerColumns adds the flags of enqueue that say what the columns of a file mean.

@@ -2,7 +2,9 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,25 +115,30 @@ func (st *stage) tearDown() {
 
 // perform imports the file, waits until the worker has settled its orders, and
 // balances the books.
-func (st *stage) perform(ctx context.Context, stderr io.Writer) (*summary, error) {
+func (st *stage) perform(ctx context.Context, stderr io.Writer) (s *summary, err error) {
 	started := time.Now()
-	work, stop := context.WithCancel(ctx)
-	defer stop()
-	stopped := make(chan error, 1)
-	go func() { stopped <- st.work(work) }()
-
-	imported, err := st.enqueue(ctx, stopped, stderr)
-	if err == nil {
-		err = st.waitSettled(ctx, imported, stopped, stderr)
-	}
-	stop()
-	if workErr := <-stopped; err == nil {
-		err = workErr
-	}
+	var imported *importer.Summary
+	err = st.whileWorking(ctx, func(stopped chan error) (err error) {
+		if imported, err = st.enqueue(ctx, stopped, stderr); err == nil {
+			err = st.waitSettled(ctx, imported, stopped, stderr)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return st.balance(ctx, imported, time.Since(started))
+}
+
+// whileWorking runs do beside the worker, which it stops then. stopped has the worker's error if it ended early.
+func (st *stage) whileWorking(ctx context.Context, do func(stopped chan error) error) error {
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- st.work(work) }()
+	err := do(stopped)
+	stop()
+	return cmp.Or(err, <-stopped)
 }
 
 // work runs the worker program against the embedded parts.
@@ -149,7 +156,7 @@ func (st *stage) work(ctx context.Context) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return service.Run(ctx, cfg, service.Env{Version: cli.Version(), Log: st.log, Attempts: st.tally, Orders: st.tally})
+	return service.Run(ctx, cfg, service.Env{Version: cli.Version(), Log: st.log, Watch: st.tally})
 }
 
 // awaitWorker waits until the fleet lists the worker.
@@ -195,7 +202,11 @@ func (st *stage) enqueue(ctx context.Context, stopped chan error, stderr io.Writ
 	default:
 		return nil, &cli.ExitError{Code: code, Err: fmt.Errorf("the import of %s ended with exit code %d", st.o.file, code)}
 	}
-	return decodeImport(out.Bytes())
+	imported := &importer.Summary{}
+	if err := json.Unmarshal(out.Bytes(), imported); err != nil {
+		return nil, fmt.Errorf("the import's summary: %w", err)
+	}
+	return imported, nil
 }
 
 // waitSettled waits until every intent is settled and acknowledged.

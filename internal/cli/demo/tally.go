@@ -2,7 +2,6 @@ package demo
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"orderpost/internal/cli"
-	"orderpost/internal/files/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/submit"
@@ -30,7 +28,7 @@ func newTally() *tally {
 	return &tally{outcomes: make(map[string]int), retries: make(map[string]int)}
 }
 
-// Attempted implements submit.Observer.
+// Attempted implements service.Watcher.
 func (t *tally) Attempted(a submit.AttemptEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,31 +38,19 @@ func (t *tally) Attempted(a submit.AttemptEvent) {
 	}
 }
 
-// GateChanged implements submit.Observer.
+// GateChanged implements service.Watcher.
 func (t *tally) GateChanged(s gate.State) {
 	t.mu.Lock()
 	t.gate = s.Reasons
 	t.mu.Unlock()
 }
 
-// Retrying implements submit.Observer.
-func (t *tally) Retrying(time.Duration, bool) {}
-
-// LookedUp implements submit.Observer.
-func (t *tally) LookedUp(order.Found) {}
-
-// Settled implements worker.Observer.
+// Settled implements service.Watcher.
 func (t *tally) Settled(rec *order.Record, _ string) {
 	t.mu.Lock()
 	t.outcomes[rec.Word]++
 	t.mu.Unlock()
 }
-
-// Returned implements worker.Observer.
-func (t *tally) Returned(order.Action) {}
-
-// Redelivered implements worker.Observer.
-func (t *tally) Redelivered(bool) {}
 
 // liveLine redraws one line on a terminal. It prints nothing elsewhere.
 type liveLine struct {
@@ -117,12 +103,4 @@ func (q quietWorkers) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return q.w.Write(p)
-}
-
-func decodeImport(out []byte) (*importer.Summary, error) {
-	var s importer.Summary
-	if err := json.Unmarshal(out, &s); err != nil {
-		return nil, fmt.Errorf("the import's summary: %w", err)
-	}
-	return &s, nil
 }

@@ -22,20 +22,12 @@ import (
 type heard struct {
 	attempts int
 	gates    int
-	retries  int
-	lookups  int
 	settled  int
-	returned []order.Action
-	again    []bool
 }
 
 func (h *heard) Attempted(submit.AttemptEvent) { h.attempts++ }
 func (h *heard) GateChanged(gate.State)        { h.gates++ }
-func (h *heard) LookedUp(order.Found)          { h.lookups++ }
-func (h *heard) Retrying(time.Duration, bool)  { h.retries++ }
 func (h *heard) Settled(*order.Record, string) { h.settled++ }
-func (h *heard) Returned(a order.Action)       { h.returned = append(h.returned, a) }
-func (h *heard) Redelivered(explained bool)    { h.again = append(h.again, explained) }
 
 // exposition is what a scrape shows.
 func exposition(t *testing.T, reg *prometheus.Registry) string {
@@ -71,8 +63,8 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	metrics := ops.New(reg, ops.Options{Blocks: gate.BlockNames(), Stages: stageNames()})
 	var h heard
-	tellAll(&observer{metrics: metrics, attempts: &h, orders: &h})
-	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, lookups: 1, settled: 5, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
+	tellAll(&observer{Metrics: metrics, next: &h})
+	require.Equal(t, heard{attempts: 1, gates: 1, settled: 5}, h)
 
 	text := exposition(t, reg)
 	for _, line := range []string{
@@ -98,7 +90,7 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 }
 
 func TestObserverWithNobodyBehind(t *testing.T) {
-	tellAll(&observer{metrics: ops.New(prometheus.NewRegistry(), ops.Options{})})
+	tellAll(&observer{Metrics: ops.New(prometheus.NewRegistry(), ops.Options{})})
 }
 
 func TestHoldIsOneOfTheGatesNames(t *testing.T) {
@@ -130,7 +122,7 @@ func take(t *testing.T, addr string) string {
 }
 
 func TestTakenDefaultAddressIsNoReasonNotToWork(t *testing.T) {
-	o, err := startOperations(t.Context(), Config{OpsAddr: take(t, defaultOpsAddr)}, &Env{Log: zerolog.Nop()})
+	o, err := startOperations(t.Context(), Config{OpsAddr: take(t, defaultOpsAddr)}, Env{Log: zerolog.Nop()})
 	require.NoError(t, err)
 	require.Nil(t, o.server)
 	o.poll(t.Context()) // returns at once: nobody would see the sizes
@@ -139,7 +131,7 @@ func TestTakenDefaultAddressIsNoReasonNotToWork(t *testing.T) {
 
 func TestTakenAddressOfChoiceIsAMistake(t *testing.T) {
 	addr := take(t, "127.0.0.1:0")
-	_, err := startOperations(t.Context(), Config{OpsAddr: addr}, &Env{Log: zerolog.Nop()})
+	_, err := startOperations(t.Context(), Config{OpsAddr: addr}, Env{Log: zerolog.Nop()})
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, "ORDERPOST_OPS_ADDR")
 	require.ErrorContains(t, err, addr)

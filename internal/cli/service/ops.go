@@ -38,6 +38,7 @@ const (
 type operations struct {
 	server   *ops.Server // nil = none
 	registry *prometheus.Registry
+	watch    *observer
 	log      zerolog.Logger
 	stopping func() bool
 	process  atomic.Pointer[process] // nil until attach
@@ -47,15 +48,14 @@ type operations struct {
 	leaseSeen uint64
 }
 
-// startOperations creates the metrics and serves them on Config.OpsAddr. It inserts
-// its observer before those of env. The worker counts as draining once ctx ends.
-func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, error) {
+// startOperations creates the metrics and serves them on Config.OpsAddr. The
+// worker counts as draining once ctx ends.
+func startOperations(ctx context.Context, cfg Config, env Env) (*operations, error) {
 	reg := ops.NewRegistry()
 	o := &operations{log: env.Log, registry: reg, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
-	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
+	o.watch = &observer{next: env.Watch, rate: requestRate{began: time.Now()}}
+	o.watch.Metrics = ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
 	o.observeSender(cfg) // room: notify
-	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
-	env.Attempts, env.Orders = watch, watch
 	if cfg.OpsAddr == "" {
 		return o, nil
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
-	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
 )
 
@@ -17,7 +16,7 @@ import (
 // its rate.
 func TestPaceIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newRequestRate(nil)
+		p := &requestRate{began: time.Now()}
 		told := func(s gate.State) fleet.Presence {
 			d := fleet.Presence{Slots: 10}
 			p.describe(&d, s, time.Now())
@@ -27,7 +26,7 @@ func TestPaceIsTold(t *testing.T) {
 		require.Equal(t, fleet.Presence{Slots: 10}, told(open(0)), "nothing is known yet")
 
 		for i := range 100 {
-			p.Attempted(submit.AttemptEvent{Duration: time.Duration(i+1) * time.Millisecond})
+			p.count(time.Now(), time.Duration(i+1)*time.Millisecond)
 		}
 		d := told(open(2))
 		require.InDelta(t, 50, d.P50MS, 1)
@@ -45,7 +44,7 @@ func TestPaceIsTold(t *testing.T) {
 		require.Zero(t, told(open(1)).SilentMS, "and only from then on it may have been sent")
 
 		for range latestAnswers {
-			p.Attempted(submit.AttemptEvent{Duration: 10 * time.Second})
+			p.count(time.Now(), 10*time.Second)
 		}
 		d = told(open(10))
 		require.InDelta(t, 10_000, d.P50MS, 0)
@@ -60,7 +59,7 @@ func TestPaceIsTold(t *testing.T) {
 
 		time.Sleep(latestFor + time.Second)
 		require.InDelta(t, 10_000, told(open(0)).P50MS, 0, "there is no later one")
-		p.Attempted(submit.AttemptEvent{Duration: 20 * time.Millisecond})
+		p.count(time.Now(), 20*time.Millisecond)
 		require.InDelta(t, 20, told(open(0)).P99MS, 0, "what was before does not hide that the API is quick again")
 		time.Sleep(longestFor + time.Second)
 		require.Zero(t, told(open(0)).P50MS, "what is older does not count")

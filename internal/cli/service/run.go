@@ -16,11 +16,13 @@ import (
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/gateway/door"
 	"orderpost/internal/notify" // room: notify
+	"orderpost/internal/order"
 	"orderpost/internal/order/schema"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 	"orderpost/internal/worker"
 	"orderpost/internal/worker/feed"
 )
@@ -32,12 +34,20 @@ const preflightTimeout = 15 * time.Second
 // door's, which a worker may open.
 var ErrConfig = door.ErrConfig
 
-// Env holds what Run needs besides the settings. Attempts and Orders may be nil.
+// Watcher is told what a worker does.
+type Watcher interface {
+	// Attempted and GateChanged are submit.Observer's, Settled is worker.Observer's.
+	Attempted(submit.AttemptEvent)
+	GateChanged(gate.State)
+	Settled(rec *order.Record, traceID string)
+}
+
+// Env holds what Run needs besides the settings.
 type Env struct {
-	Version  string
-	Log      zerolog.Logger
-	Attempts submit.Observer
-	Orders   worker.Observer
+	Version string
+	Log     zerolog.Logger
+	// Watch may be nil.
+	Watch Watcher
 	// Trace creates spans; nil = no traces.
 	Trace trace.Tracer
 	// Files opens what the HTTP door does with files of orders; nil = it takes none.
@@ -82,7 +92,6 @@ type process struct {
 	stops   []func() // of what runs, in the order in which it started
 
 	view      *operations
-	rate      *requestRate
 	schema    *schema.Schema
 	submitter *submit.Submitter
 	broker    *embedded.Server // nil = another process's, or none
@@ -114,13 +123,11 @@ func (p *process) stop() {
 // operate serves metrics and health, and tells systemd how the worker is. Operators also see a
 // worker that waits for the broker or the API.
 func (p *process) operate(ctx context.Context) (err error) {
-	if p.view, err = startOperations(ctx, p.cfg, &p.env); err != nil {
+	if p.view, err = startOperations(ctx, p.cfg, p.env); err != nil {
 		return err
 	}
 	p.later(p.view.stop)
 	p.later(p.view.supervise(ctx, p.cfg.DrainTimeout))
-	p.rate = newRequestRate(p.env.Attempts)
-	p.env.Attempts = p.rate
 	return nil
 }
 
@@ -133,7 +140,7 @@ func (p *process) load(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	p.submitter, err = submit.New(p.cfg.Submit, submit.Deps{Keys: keys, Log: p.log, Schema: p.schema, Watch: p.env.Attempts, Trace: worker.AttemptTracer(p.env.Trace)})
+	p.submitter, err = submit.New(p.cfg.Submit, submit.Deps{Keys: keys, Log: p.log, Schema: p.schema, Watch: p.view.watch, Trace: worker.AttemptTracer(p.env.Trace)})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -215,7 +222,7 @@ func (p *process) assemble(context.Context) error {
 	p.pool = worker.NewPool(worker.PoolOptions{
 		Queue: q, Submitter: p.submitter, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
 		DrainTimeout: cfg.DrainTimeout, Trims: p.feeder.Leads,
-		Log: p.log, LogSample: cfg.LogSample, Observer: p.env.Orders, Trace: p.env.Trace,
+		Log: p.log, LogSample: cfg.LogSample, Observer: p.view.watch, Trace: p.env.Trace,
 	})
 	p.storage = newStorageMonitor(p.broker, q, p.control, p.log)
 	p.topology = newTopologyMonitor(q, p.control, p.feeder.Leads, p.submitter.Gate(), p.log, p.env.look, cfg.Queue.AckWait)
@@ -227,13 +234,14 @@ func (p *process) assemble(context.Context) error {
 // describe returns what this worker tells the fleet about itself.
 func (p *process) describe() fleet.Presence {
 	gate, now := p.submitter.Gate().State(), time.Now()
+	perSecond, posting := p.view.watch.rate.average(now)
 	d := fleet.Presence{Since: p.started, Version: p.env.Version, InFlight: p.pool.InFlight(), Open: gate.Open,
-		Reasons: append(gate.Reasons, p.storage.problems()...), Notes: p.submitter.Notes(), Rate: p.rate.perSecond(now),
-		Slots: p.pool.Concurrency, Posting: p.rate.posting(now), ClockMS: clockOffset(p.submitter.Clock())}
+		Reasons: append(gate.Reasons, p.storage.problems()...), Notes: p.submitter.Notes(), Rate: perSecond,
+		Slots: p.pool.Concurrency, Posting: posting, ClockMS: clockOffset(p.submitter.Clock())}
 	if why := p.queue.Conn.OrdersDenied(); why != "" {
 		d.Reasons = append(d.Reasons, why)
 	}
-	p.rate.describe(&d, gate, now)
+	p.view.watch.rate.describe(&d, gate, now)
 	return d
 }
 

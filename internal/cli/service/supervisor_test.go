@@ -64,7 +64,7 @@ func TestTheWatchdogIsFedWhileLivezAnswers(t *testing.T) {
 	systemd := newManager(t, 60*time.Millisecond)
 	env := Env{Log: zerolog.Nop()}
 	ctx, cancel := context.WithCancel(t.Context())
-	view, err := startOperations(ctx, Config{OpsAddr: "127.0.0.1:0"}, &env)
+	view, err := startOperations(ctx, Config{OpsAddr: "127.0.0.1:0"}, env)
 	require.NoError(t, err)
 	stop := view.supervise(ctx, 5*time.Second)
 
