@@ -21,30 +21,18 @@ import (
 // Person holds the flags about the person who acts: --by and --note.
 type Person struct {
 	Name, Note string
-	claimed    journal.Known
+	claimed    journal.Known // from On
 }
 
-// Register adds the flags to a command. --by defaults to the user and the host.
+// Register adds the flags to a command. --by defaults to the user and the host, which its help does not show.
 func (p *Person) Register(cmd *cobra.Command, environ map[string]string) {
 	cmd.Flags().StringVar(&p.Note, "note", "", "why, for the record")
-	p.claimed = journal.ByUser
 	name := cmp.Or(environ["USER"], environ["LOGNAME"], environ["USERNAME"])
 	if name != "" {
 		name = atHost(name)
 	}
-	cmd.Flags().Var(&byFlag{p}, "by", "your name, for the record")
-	p.Name = name
-	cmd.Flags().Lookup("by").DefValue = name
-}
-
-// byFlag notices that a name was given.
-type byFlag struct{ p *Person }
-
-func (f *byFlag) String() string { return "" }
-func (f *byFlag) Type() string   { return "string" }
-func (f *byFlag) Set(name string) error {
-	f.p.Name, f.p.claimed = name, journal.ByFlag
-	return nil
+	cmd.Flags().StringVar(&p.Name, "by", name, "your name, for the record")
+	cmd.Flags().Lookup("by").DefValue = ""
 }
 
 // atHost adds this machine's name to a user's.
@@ -76,7 +64,11 @@ type Acting struct {
 
 // On returns the person once the flags of a command were read.
 func (p *Person) On(cmd *cobra.Command) Acting {
-	return Acting{*p, cmd.CommandPath(), cmd.ErrOrStderr()}
+	a := Acting{*p, cmd.CommandPath(), cmd.ErrOrStderr()}
+	if a.claimed = journal.ByUser; cmd.Flags().Changed("by") {
+		a.claimed = journal.ByFlag
+	}
+	return a
 }
 
 // Act journals what a command does: the intention before do, and do's result

@@ -79,6 +79,16 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 	return q, func() { q.Close(); stop() }, nil
 }
 
+// Connect is Open with the settings of the environment. wrong is what else is wrong with how the command was used: its
+// error, with the exit code ExitUsage, then names every mistake.
+func Connect(ctx context.Context, environ map[string]string, o Options, wrong ...error) (q *queue.Queue, close func(), err error) {
+	var cfg Config
+	if err := errors.Join(cli.ReadEnv(&cfg, environ), cfg.Queue.Validate(), errors.Join(wrong...)); err != nil {
+		return nil, func() {}, &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	}
+	return Open(ctx, cfg, o)
+}
+
 // unopened is the error of Open: the command has asked for nothing yet.
 type unopened struct{ error }
 

@@ -37,13 +37,8 @@ func CompleteBatch(environ map[string]string) cobra.CompletionFunc {
 // CompleteLetter completes the order number of a dead letter, oldest first.
 func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
-		return deadletter.LetterPages(ctx, q, func(page []*settle.Letter) error {
-			for _, l := range page {
-				if err := offer(l.Name(), strings.TrimSuffix(l.Outcome.String()+", "+l.Reason, ", ")); err != nil {
-					return err
-				}
-			}
-			return nil
+		return deadletter.EachLetter(ctx, q, func(l *settle.Letter) error {
+			return offer(l.Name(), strings.TrimSuffix(l.Outcome.String()+", "+l.Reason, ", "))
 		})
 	})
 }
@@ -62,18 +57,13 @@ func CompleteAnswer(environ map[string]string) cobra.CompletionFunc {
 func completeLetters(environ map[string]string, text func(*settle.Letter) string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
 		offered := make(map[string]bool)
-		return deadletter.LetterPages(ctx, q, func(page []*settle.Letter) error {
-			for _, l := range page {
-				one := text(l)
-				if offered[one] || one == "" {
-					continue
-				}
-				offered[one] = true
-				if err := offer(one, l.Outcome.String()); err != nil {
-					return err
-				}
+		return deadletter.EachLetter(ctx, q, func(l *settle.Letter) error {
+			one := text(l)
+			if offered[one] || one == "" {
+				return nil
 			}
-			return nil
+			offered[one] = true
+			return offer(one, l.Outcome.String())
 		})
 	})
 }

@@ -105,20 +105,11 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 func open(ctx context.Context, cfg settings, q *queue.Queue, schema *schema.Schema, tracer trace.Tracer, log zerolog.Logger) error {
 	reg := ops.NewRegistry()
 	metrics := ops.NewGateway(reg, gateway.MetricsOptions())
-	state := func() ops.Snapshot {
-		return ops.Snapshot{Started: true, Connected: q.Conn.Connected(), Missing: q.Conn.Refused(), Draining: ctx.Err() != nil, Gate: ops.Gate{Open: true}}
+	stopMetrics, err := broker.ServeMetrics(ctx, cfg.OpsAddr, defaultOpsAddr, "working without /metrics: cannot listen on its default address; give the gateway another one (ORDERPOST_OPS_ADDR)", reg, q, log)
+	if err != nil {
+		return err
 	}
-	if cfg.OpsAddr != "" {
-		served, err := ops.Listen(ctx, ops.ServerOptions{Addr: cfg.OpsAddr, Metrics: reg, State: state, Log: log})
-		switch {
-		case err == nil:
-			defer served.Stop()
-		case cfg.OpsAddr == defaultOpsAddr:
-			log.Warn().Err(err).Msg("working without /metrics: cannot listen on its default address; give the gateway another one (ORDERPOST_OPS_ADDR)")
-		default:
-			return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("ORDERPOST_OPS_ADDR: %w", err)}
-		}
-	}
+	defer stopMetrics()
 	stop, err := gateway.Open(ctx, cli.ProcessName("gateway"), gateway.Options{Config: cfg.Gateway, Files: fileimport.Open, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout,
 		Queue: q, DataDir: cfg.Broker.DataDir, Schema: schema, Version: cli.Version(), Trace: tracer})
 	if errors.Is(err, gateway.ErrConfig) {

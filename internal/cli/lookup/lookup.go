@@ -127,11 +127,7 @@ func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 		Example: "  orderpost order A-100\n  orderpost order A-100 --json",
 		Args:    cli.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var cfg broker.Config
-			if err := errors.Join(cli.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {
-				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
-			}
-			q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: cmd.Name(), StartStopped: true, Stderr: stderr})
+			q, done, err := broker.Connect(cmd.Context(), environ, broker.Options{Name: cmd.Name(), StartStopped: true, Stderr: stderr})
 			if err != nil {
 				return err
 			}

@@ -28,11 +28,7 @@ type surroundings struct {
 
 // open connects to the streams. close is never nil.
 func (s *surroundings) open(ctx context.Context) (*queue.Queue, func(), error) {
-	var cfg broker.Config
-	if err := errors.Join(cli.ReadEnv(&cfg, s.environ), cfg.Queue.Validate()); err != nil {
-		return nil, func() {}, &cli.ExitError{Code: cli.ExitUsage, Err: err}
-	}
-	return broker.Open(ctx, cfg, broker.Options{Name: "notify", StartStopped: true, Stderr: s.stderr})
+	return broker.Connect(ctx, s.environ, broker.Options{Name: "notify", StartStopped: true, Stderr: s.stderr})
 }
 
 // say prints a line. It ignores errors: Guard reports them.
@@ -64,22 +60,18 @@ func newParkedCommand(s *surroundings) *cobra.Command {
 			return err
 		}
 		if inJSON {
-			return printJSON(s.stdout, all)
+			out := json.NewEncoder(cli.ForTerminal(s.stdout))
+			for _, a := range all {
+				if err := out.Encode(a); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		s.table(all)
 		return nil
 	}
 	return cmd
-}
-
-func printJSON(stdout io.Writer, all []*notify.Aside) error {
-	out := json.NewEncoder(cli.ForTerminal(stdout))
-	for _, a := range all {
-		if err := out.Encode(a); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 const row = "%-24s  %-9s  %-16s  %5v  %-20s  %s"

@@ -5,7 +5,6 @@ package notify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/rs/zerolog"
@@ -15,7 +14,6 @@ import (
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/notify"
 	"orderpost/internal/ops"
-	"orderpost/internal/queue"
 )
 
 // settings are those of the sender and of the broker.
@@ -72,7 +70,9 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
-	stop, err := serveOps(ctx, cfg.OpsAddr, q, sender, log)
+	reg := ops.NewRegistry()
+	ops.RegisterNotify(reg, sender.Stats)
+	stop, err := broker.ServeMetrics(ctx, cfg.OpsAddr, defaultOpsAddr, "sending without /metrics, /livez and /readyz: cannot listen on their default address; give this process another one (ORDERPOST_OPS_ADDR)", reg, q, log)
 	if err != nil {
 		return err
 	}
@@ -90,25 +90,4 @@ func readSettings(environ map[string]string, stderr io.Writer) (cfg settings, lo
 	err = errors.Join(err, cfg.Notify.Validate(), cfg.Broker.Queue.Validate())
 	log, logErr := cli.NewLogger(stderr, cfg.LogLevel, cfg.LogFormat, environ)
 	return cfg, log, errors.Join(err, logErr)
-}
-
-// serveOps serves metrics and health. stop is never nil.
-func serveOps(ctx context.Context, addr string, q *queue.Queue, s *notify.Sender, log zerolog.Logger) (stop func(), err error) {
-	if addr == "" {
-		return func() {}, nil
-	}
-	reg := ops.NewRegistry()
-	ops.RegisterNotify(reg, s.Stats)
-	server, err := ops.Listen(ctx, ops.ServerOptions{Addr: addr, Metrics: reg, Log: log, State: func() ops.Snapshot {
-		return ops.Snapshot{Started: true, Connected: q.Conn.Connected(), Missing: q.Conn.Refused(), Draining: ctx.Err() != nil, Gate: ops.Gate{Open: true}}
-	}})
-	switch {
-	case err == nil:
-		return server.Stop, nil
-	case addr == defaultOpsAddr:
-		log.Warn().Err(err).Msg("sending without /metrics, /livez and /readyz: cannot listen on their default address; give this process another one (ORDERPOST_OPS_ADDR)")
-		return func() {}, nil
-	default:
-		return func() {}, &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("ORDERPOST_OPS_ADDR: %w", err)}
-	}
 }

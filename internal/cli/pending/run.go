@@ -62,15 +62,11 @@ func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 
 func (c *command) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	var cfg broker.Config
-	err := errors.Join(cli.ReadEnv(&cfg, c.environ), cfg.Queue.Validate())
+	var wrong error
 	if c.limit < 0 {
-		err = errors.Join(err, errors.New("--limit: is below 0"))
+		wrong = errors.New("--limit: is below 0")
 	}
-	if err != nil {
-		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
-	}
-	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "pending", StartStopped: true, Stderr: c.stderr})
+	q, done, err := broker.Connect(ctx, c.environ, broker.Options{Name: "pending", StartStopped: true, Stderr: c.stderr}, wrong)
 	if err != nil {
 		return err
 	}
