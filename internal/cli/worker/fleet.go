@@ -83,11 +83,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 		if err := c.check(cmd.Name(), list); err != nil {
 			return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 		}
-		var cfg broker.Config
-		if err := errors.Join(cli.ReadEnv(&cfg, c.environ), cfg.Queue.Validate()); err != nil {
-			return &cli.ExitError{Code: cli.ExitUsage, Err: err}
-		}
-		q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "worker " + cmd.Name(), Incomplete: cmd.Name() == "fleet", Stderr: c.stderr})
+		q, done, err := broker.Connect(cmd.Context(), c.environ, broker.Options{Name: "worker " + cmd.Name(), Incomplete: cmd.Name() == "fleet", Stderr: c.stderr})
 		if err != nil {
 			return err
 		}
@@ -244,7 +240,7 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 			return err
 		}
 	}
-	room, err := readWaitingRoom(ctx, q, f, missing)
+	room, feeder, err := readWaitingRoom(ctx, q, f, missing)
 	if err != nil {
 		return err
 	}
@@ -252,11 +248,11 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 	f.Members = f.Present()
 	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
-		err = cli.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": room.Feeder, "feeder_problem": room.Problem, "paused": room.Paused,
+		err = cli.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": feeder.Process, "feeder_problem": feeder.Problem, "paused": room.Held,
 			"nothing_sent": told.NothingSent, "absent": told.Absent, "pace": told.Pace, "doors": f.Doors()})
 	} else {
 		printFleet(out, f, told, missing)
-		printWaitingRoom(out, room, time.Now())
+		printWaitingRoom(out, room, feeder, time.Now())
 	}
 	if len(missing) > 0 && err == nil {
 		err = errors.New(missingAdvice(parts))

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/audit/journal"
-	"orderpost/internal/cli"
 	"orderpost/internal/cli/broker"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
@@ -68,12 +67,8 @@ var losses = map[queue.Part]string{
 }
 
 func (c *repairCommand) run(cmd *cobra.Command) error {
-	var cfg broker.Config
-	if err := errors.Join(cli.ReadEnv(&cfg, c.environ), cfg.Queue.Validate(), c.check(cmd.InOrStdin())); err != nil {
-		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
-	}
 	ctx, out := cmd.Context(), c.people(cmd)
-	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "worker repair", StartStopped: true, Incomplete: true, Stderr: c.stderr})
+	q, done, err := broker.Connect(ctx, c.environ, broker.Options{Name: "worker repair", StartStopped: true, Incomplete: true, Stderr: c.stderr}, c.check(cmd.InOrStdin()))
 	if err != nil {
 		return err
 	}
