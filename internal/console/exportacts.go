@@ -92,7 +92,7 @@ func saveExport(v *visit, job *jobs.Job) error {
 		if format == "csv" {
 			to = deadletter.Sheet(w, survey.Columns, importer.EscapeFormula)
 		}
-		written, left, err := deadletter.Export(v.Context(), v.queue(), p.Group, to)
+		written, left, err := deadletter.Export(v.Context(), v.queue(), p.Group, to, nil)
 		return map[string]int{"exported": written, "left out": left}, err
 	})
 	if !sent && err == nil {

@@ -218,8 +218,9 @@ func Look(ctx context.Context, q *queue.Queue, g Group, tell func(Survey)) (Surv
 	return s, err
 }
 
-// Export writes the orders of a group. left counts those that the format cannot hold.
-func Export(ctx context.Context, q *queue.Queue, g Group, to Orders) (written, left int, err error) {
+// Export writes the orders of a group. left counts those that the format cannot hold; skipped, which may be nil, is
+// called for each, with why.
+func Export(ctx context.Context, q *queue.Queue, g Group, to Orders, skipped func(l *settle.Letter, why error)) (written, left int, err error) {
 	err = g.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
 		for _, l := range page {
 			why, err := to.Order(l, l.Body)
@@ -227,7 +228,9 @@ func Export(ctx context.Context, q *queue.Queue, g Group, to Orders) (written, l
 			case err != nil:
 				return err
 			case why != nil:
-				left++
+				if left++; skipped != nil {
+					skipped(l, why)
+				}
 			default:
 				written++
 			}

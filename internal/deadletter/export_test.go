@@ -92,12 +92,12 @@ func TestLookAndExport(t *testing.T) {
 	require.NotZero(t, told)
 
 	var out bytes.Buffer
-	written, left, err := Export(t.Context(), r.q, r.all("R"), NDJSON(&out))
+	written, left, err := Export(t.Context(), r.q, r.all("R"), NDJSON(&out), nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 1, 5}, []int{written, left, strings.Count(out.String(), "\n")})
 	require.Contains(t, out.String(), `{"order_no":"R-more","timeout":30,"qty":7}`+"\n")
 	out.Reset()
-	written, left, err = Export(t.Context(), r.q, r.all("R"), Sheet(&out, s.Columns, importer.EscapeFormula))
+	written, left, err = Export(t.Context(), r.q, r.all("R"), Sheet(&out, s.Columns, importer.EscapeFormula), nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 5}, []int{written, left})
 	require.Equal(t, "order_no,timeout,note,_outcome,_reason\nR-other,30,x,invalid,as it came\n", out.String())

@@ -28,10 +28,24 @@ func (f *LetterFilter) Empty() bool {
 	return len(f.Outcomes)+len(f.Statuses) == 0 && f.Reason+f.Answer+f.Batch+f.OrderNo+f.Since+f.Until == ""
 }
 
+// texts returns the fields that hold a text, and lists those that hold several, by the names of their flags.
+func (f *LetterFilter) texts() map[string]*string {
+	return map[string]*string{"reason": &f.Reason, "answer": &f.Answer, "batch": &f.Batch, "since": &f.Since, "until": &f.Until, "order-no": &f.OrderNo}
+}
+
+func (f *LetterFilter) lists() map[string]*[]string {
+	return map[string]*[]string{"outcome": &f.Outcomes, "status": &f.Statuses}
+}
+
 // Values returns the filter by the names of its flags, as it was written.
 func (f *LetterFilter) Values() map[string][]string {
-	values := map[string][]string{"outcome": f.Outcomes, "status": f.Statuses, "reason": {f.Reason}, "answer": {f.Answer}, "batch": {f.Batch},
-		"order-no": {f.OrderNo}, "since": {f.Since}, "until": {f.Until}}
+	values := make(map[string][]string)
+	for name, list := range f.lists() {
+		values[name] = *list
+	}
+	for name, text := range f.texts() {
+		values[name] = []string{*text}
+	}
 	maps.DeleteFunc(values, func(_ string, texts []string) bool { return strings.Join(texts, "") == "" })
 	return values
 }
@@ -39,15 +53,12 @@ func (f *LetterFilter) Values() map[string][]string {
 // Fields is Values for the record: ages are given as the times that m has read. It returns
 // all=true for every letter.
 func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
-	moment := func(at time.Time) string {
-		if at.IsZero() {
-			return ""
+	fields := f.Values()
+	for name, at := range map[string]time.Time{"since": m.begin, "until": m.end} {
+		if !at.IsZero() {
+			fields[name] = []string{at.UTC().Format(time.RFC3339Nano)}
 		}
-		return at.UTC().Format(time.RFC3339Nano)
 	}
-	kept := *f
-	kept.Since, kept.Until = moment(m.begin), moment(m.end)
-	fields := kept.Values()
 	if len(fields) == 0 {
 		fields["all"] = []string{"true"}
 	}
@@ -57,27 +68,13 @@ func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
 // FilterOf is the reverse of Fields. It refuses a field that this version does not know: the
 // filter would select more without it.
 func FilterOf(fields map[string][]string) (f LetterFilter, err error) {
+	texts, lists := f.texts(), f.lists()
 	for name, values := range fields {
-		one := strings.Join(values, "")
-		switch name {
-		case "outcome":
-			f.Outcomes = values
-		case "status":
-			f.Statuses = values
-		case "reason":
-			f.Reason = one
-		case "answer":
-			f.Answer = one
-		case "batch":
-			f.Batch = one
-		case "since":
-			f.Since = one
-		case "until":
-			f.Until = one
-		case "order-no":
-			f.OrderNo = one
-		case "all":
-		default:
+		if text := texts[name]; text != nil {
+			*text = strings.Join(values, "")
+		} else if list := lists[name]; list != nil {
+			*list = values
+		} else if name != "all" {
 			return f, fmt.Errorf("the filter %s is not known here", name)
 		}
 	}

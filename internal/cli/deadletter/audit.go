@@ -15,10 +15,7 @@ import (
 
 // NewAuditCommand returns the command audit, which balances the books.
 func NewAuditCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	return broker.Patient(newAuditCommand(&surroundings{environ, stdin, stdout, stderr}), environ, broker.AgainLook)
-}
-
-func newAuditCommand(s *surroundings) *cobra.Command {
+	s := &surroundings{environ, stdin, stdout, stderr}
 	var asJSON bool
 	var o audit.Options
 	cmd := &cobra.Command{
@@ -65,7 +62,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.Full, "full", false, "read all results, also those that an earlier audit read and that are the same since")
 	cli.JSONFlag(cmd, &asJSON, "audit")
-	return cmd
+	return broker.Patient(cmd, environ, broker.AgainLook)
 }
 
 func printAudit(s *surroundings, a *audit.AuditResult) {

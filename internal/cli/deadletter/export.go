@@ -57,26 +57,15 @@ func (c *exportCommand) run(ctx context.Context) error {
 		}
 		to = deadletter.CSV(c.stdout, columns)
 	}
-	skipped := 0
-	err = group.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
-		for _, l := range page {
-			why, err := to.Order(l, l.Body)
-			if err != nil {
-				return err
-			}
-			if why != nil {
-				hint := ""
-				if errors.As(why, new(deadletter.NotCSV)) {
-					hint = " (use --format ndjson)"
-				}
-				say(c.stderr, "order %q not exported: %v%s", l.OrderNo, why, hint)
-				skipped++
-			}
+	_, left, err := deadletter.Export(ctx, q, group, to, func(l *settle.Letter, why error) {
+		hint := ""
+		if errors.As(why, new(deadletter.NotCSV)) {
+			hint = " (use --format ndjson)"
 		}
-		return nil
+		say(c.stderr, "order %q not exported: %v%s", l.OrderNo, why, hint)
 	})
-	if err = errors.Join(err, to.End()); err == nil && skipped > 0 {
-		err = partial("%d dead letters were not exported", skipped)
+	if err == nil && left > 0 {
+		err = partial("%d dead letters were not exported", left)
 	}
 	return err
 }

@@ -31,11 +31,7 @@ type journalCommand struct {
 
 // NewJournalCommand returns the command journal, which shows who did what.
 func NewJournalCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	return broker.Patient(newJournalCommand(&surroundings{environ, stdin, stdout, stderr}), environ, broker.AgainLook)
-}
-
-func newJournalCommand(s *surroundings) *cobra.Command {
-	c := &journalCommand{surroundings: s}
+	c := &journalCommand{surroundings: &surroundings{environ, stdin, stdout, stderr}}
 	cmd := &cobra.Command{
 		Use:   "journal",
 		Short: "Show who did what",
@@ -61,12 +57,12 @@ func newJournalCommand(s *surroundings) *cobra.Command {
 	f.BoolVar(&c.follow, "follow", false, "go on with what happens from now on, until Ctrl-C")
 	cli.JSONFlag(cmd, &c.json, "journal")
 	for name, values := range map[string]cobra.CompletionFunc{
-		"batch": broker.CompleteBatch(s.environ), "order-no": broker.CompleteLetter(s.environ),
+		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ),
 		"kind": cobra.FixedCompletions(strings.Split(kindNames(), ", "), cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist
 	}
-	return cmd
+	return broker.Patient(cmd, environ, broker.AgainLook)
 }
 
 func kindNames() string {

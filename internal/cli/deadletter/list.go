@@ -74,7 +74,7 @@ func (c *listCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := c.rows()
+	letter, end := c.rows()
 	if !c.json && !c.csv {
 		counts := newReasons()
 		err := group.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
@@ -89,23 +89,27 @@ func (c *listCommand) run(ctx context.Context) error {
 			defer say(c.stdout, "… and %d more (--limit 0 shows all, filters narrow it)", counts.total-c.limit)
 		}
 	}
-	return errors.Join(c.print(ctx, q, group, rows), rows.end())
+	return errors.Join(c.print(ctx, q, group, letter), end())
 }
 
+// printer prints a letter. underway says that a replay or a correction of it is in the queue, where the text tells it.
+type printer func(l *settle.Letter, underway bool) error
+
 // print prints the letters up to the limit.
-func (c *listCommand) print(ctx context.Context, q *queue.Queue, g deadletter.Group, rows rows) error {
+func (c *listCommand) print(ctx context.Context, q *queue.Queue, g deadletter.Group, letter printer) error {
 	left := c.limit
-	err := g.Walk(ctx, q, func(page []*settle.Letter, _ int) error {
+	err := g.Walk(ctx, q, func(page []*settle.Letter, _ int) (err error) {
 		if c.limit > 0 {
 			page = page[:min(len(page), left)]
 		}
-		if table, ok := rows.(*tableRows); ok {
-			if err := table.look(ctx, q, page); err != nil {
+		underway := make([]bool, len(page))
+		if !c.json && !c.csv {
+			if underway, err = deadletter.Underway(ctx, q, page); err != nil {
 				return err
 			}
 		}
-		for _, l := range page {
-			if err := rows.letter(l); err != nil {
+		for i, l := range page {
+			if err := letter(l, underway[i]); err != nil {
 				return err
 			}
 			if left--; left == 0 {
@@ -120,57 +124,34 @@ func (c *listCommand) print(ctx context.Context, q *queue.Queue, g deadletter.Gr
 	return err
 }
 
-// rows prints letters one at a time.
-type rows interface {
-	letter(l *settle.Letter) error
-	end() error
-}
-
-func (c *listCommand) rows() rows {
-	out := cli.ForTerminal(c.stdout)
+// rows returns what prints the letters one at a time, and what prints the rest at the end.
+func (c *listCommand) rows() (letter printer, end func() error) {
+	out, nothing := cli.ForTerminal(c.stdout), func() error { return nil }
 	switch {
 	case c.json:
-		return &jsonRows{json.NewEncoder(out)}
+		enc := json.NewEncoder(out)
+		return func(l *settle.Letter, _ bool) error { return enc.Encode(l) }, nothing
 	case c.csv:
-		return &csvRows{w: csv.NewWriter(out)}
+		w := csv.NewWriter(out)
+		_ = w.Write(csvHeader) // the writer keeps an error, and end returns it
+		return func(l *settle.Letter, _ bool) error { return w.Write(csvRow(l)) }, func() error {
+			w.Flush()
+			return w.Error()
+		}
 	default:
-		return &tableRows{w: c.stdout, now: time.Now()}
+		return (&tableRows{w: c.stdout, now: time.Now()}).letter, nothing
 	}
-}
-
-type jsonRows struct{ enc *json.Encoder }
-
-func (r *jsonRows) letter(l *settle.Letter) error { return r.enc.Encode(l) }
-func (r *jsonRows) end() error                    { return nil }
-
-type csvRows struct {
-	w     *csv.Writer
-	begun bool
 }
 
 var csvHeader = []string{"filed_at", "order_no", "outcome", "verdict", "status", "attempts", "replays", "batch", "source", "reason", "error", "response", "said"}
 
-func (r *csvRows) letter(l *settle.Letter) error {
-	r.begin()
+func csvRow(l *settle.Letter) []string {
 	record := []string{stamp(l.FiledAt), l.OrderNo, l.Outcome.String(), l.Verdict.String(), strconv.Itoa(l.Status),
 		strconv.Itoa(l.Attempts), strconv.Itoa(l.Replays), l.Batch, l.Source, l.Reason, l.Error, l.Response, l.Said}
 	for i, cell := range record {
 		record[i] = harmless(cell)
 	}
-	return r.w.Write(record)
-}
-
-func (r *csvRows) begin() {
-	if !r.begun {
-		r.begun = true
-		_ = r.w.Write(csvHeader) // the writer keeps an error, and end returns it
-	}
-}
-
-func (r *csvRows) end() error {
-	r.begin()
-	r.w.Flush()
-	return r.w.Error()
+	return record
 }
 
 // harmless prevents a spreadsheet from running a cell as a formula.
@@ -254,23 +235,12 @@ const orderNoColumn = 24
 // tableRows prints lines of at most 80 columns. It prints an order number that does not
 // fit into its column in full on the next line, because the next command needs it.
 type tableRows struct {
-	w        io.Writer
-	now      time.Time // for letters of another year
-	begun    bool
-	underway map[uint64]bool // by the letter's sequence
+	w     io.Writer
+	now   time.Time // for letters of another year
+	begun bool
 }
 
-// look reads which letters of the next page are under way.
-func (r *tableRows) look(ctx context.Context, q *queue.Queue, page []*settle.Letter) error {
-	underway, err := deadletter.Underway(ctx, q, page)
-	r.underway = make(map[uint64]bool)
-	for i, yes := range underway {
-		r.underway[page[i].Seq] = yes
-	}
-	return err
-}
-
-func (r *tableRows) letter(l *settle.Letter) error {
+func (r *tableRows) letter(l *settle.Letter, underway bool) error {
 	const line = "%-11s  %-9s  %-4s  %3s  %-24s  %s\n"
 	if !r.begun {
 		r.begun = true
@@ -287,7 +257,7 @@ func (r *tableRows) letter(l *settle.Letter) error {
 		filed = l.FiledAt.UTC().Format("2006-01-02")
 	}
 	why := orDash(l.Reason)
-	if r.underway[l.Seq] {
+	if underway {
 		why = "under way"
 	}
 	_, err := fmt.Fprintf(r.w, line, filed, l.Outcome, status,
@@ -302,5 +272,3 @@ func (r *tableRows) letter(l *settle.Letter) error {
 	}
 	return err
 }
-
-func (r *tableRows) end() error { return nil }

@@ -45,7 +45,7 @@ func TestListGolden(t *testing.T) {
 	counts.print(&out)
 	rows := &tableRows{w: &out, now: noon}
 	for _, l := range append(someLetters(), lastYear()) {
-		require.NoError(t, rows.letter(l))
+		require.NoError(t, rows.letter(l, false))
 	}
 	require.Contains(t, out.String(), "\n    a-very-long-order-number-0123456789\n", "an order number can be copied whole")
 	path := filepath.Join("testdata", "list.golden")
@@ -64,11 +64,11 @@ func TestListGolden(t *testing.T) {
 func TestListCSVIsHarmless(t *testing.T) {
 	var out bytes.Buffer
 	c := &listCommand{selection: selection{surroundings: &surroundings{stdout: &out}}, csv: true}
-	rows := c.rows()
+	letter, end := c.rows()
 	for _, l := range someLetters() {
-		require.NoError(t, rows.letter(l))
+		require.NoError(t, letter(l, false))
 	}
-	require.NoError(t, rows.end())
+	require.NoError(t, end())
 	require.Contains(t, out.String(), ",'=1+1,")
 	require.NotContains(t, out.String(), ",=1+1,")
 	require.Len(t, strings.Split(strings.TrimSpace(out.String()), "\n"), len(someLetters())+1)

@@ -4,7 +4,6 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -56,9 +55,8 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	show.Use, show.Short = "show ORDER_NO", "Show one order: its attempts, what they mean, and what to do next"
 	show.Long = "show prints the result, the dead letter, each attempt of the last submission, and what to do now.\n\nExit code 3: nothing is known about it."
 	show.Example = "  orderpost deadletter show A-100"
-	root.AddCommand(show)
+	root.AddCommand(show, NewAuditCommand(environ, stdin, stdout, stderr), NewJournalCommand(environ, stdin, stdout, stderr))
 	for again, commands := range map[string][]*cobra.Command{
-		broker.AgainLook:   {newAuditCommand(s), newJournalCommand(s)},
 		broker.AgainOutput: {newListCommand(s), newExportCommand(s)},
 		broker.AgainOrders: {newReplayCommand(s), newLookupCommand(s), newDropCommand(s)},
 		broker.AgainWrite:  {newResolveCommand(s)},
@@ -73,11 +71,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 
 // open connects to the streams. close is never nil.
 func (s *surroundings) open(ctx context.Context) (*queue.Queue, func(), error) {
-	var cfg broker.Config
-	if err := errors.Join(cli.ReadEnv(&cfg, s.environ), cfg.Queue.Validate()); err != nil {
-		return nil, func() {}, usage(err)
-	}
-	return broker.Open(ctx, cfg, broker.Options{Name: "deadletter", StartStopped: true, Stderr: s.stderr})
+	return broker.Connect(ctx, s.environ, broker.Options{Name: "deadletter", StartStopped: true, Stderr: s.stderr})
 }
 
 func usage(err error) error { return &cli.ExitError{Code: cli.ExitUsage, Err: err} }
