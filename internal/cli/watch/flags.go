@@ -3,11 +3,10 @@ package watch
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"orderpost/internal/files/importer"
 	"orderpost/internal/platform/duration"
@@ -25,11 +24,11 @@ type completeness struct {
 // to do with them instead.
 var knownEndings = []string{"csv", "tsv", "txt", "ndjson", "jsonl", "json", "xlsx", "xls", "xlsm", "xlsb", "ods"}
 
-// register adds the flags to a command.
-func (c *completeness) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.marker, "marker", c.marker, "a file NAME is complete when a file NAME with this behind it is there, such as .ok (default: no markers)")
-	cmd.Flags().StringSliceVar(&c.endings, "endings", c.endings, "endings of the files that are taken, also with .gz or .zst behind them; * takes any name. Files with markers need none")
-	cmd.Flags().Var((*duration.Value)(&c.still), "still", "how long a file must not change, where nobody can tell whether its writer has closed it")
+// register adds the flags to a set.
+func (c *completeness) register(flags *pflag.FlagSet) {
+	flags.StringVar(&c.marker, "marker", c.marker, "a file NAME is complete when a file NAME with this behind it is there, such as .ok (default: no markers)")
+	flags.StringSliceVar(&c.endings, "endings", c.endings, "endings of the files that are taken, also with .gz or .zst behind them; * takes any name. Files with markers need none")
+	flags.Var((*duration.Value)(&c.still), "still", "how long a file must not change, where nobody can tell whether its writer has closed it")
 }
 
 // taken returns the endings of the files that are taken; nil = any.
@@ -67,8 +66,6 @@ type folderFlags struct {
 	text, mapping string
 	// mappingFile is the name of the mapping file; "" = there is none.
 	mappingFile string
-
-	ends bool // the endings are those of the file
 }
 
 // notInFolders are flags of enqueue that the file of a folder cannot have, and why.
@@ -86,13 +83,16 @@ var notInFolders = map[string]string{
 // mistake, with its line.
 func parseFlags(text string, when completeness, now time.Time, read func(name string) ([]byte, error)) (*folderFlags, error) {
 	x := &folderFlags{text: text, completeness: when, choices: importer.Choices{Now: now, Daily: true, Prefix: "--"}}
+	own := pflag.NewFlagSet(FlagsFile, pflag.ContinueOnError) // the others are importer.Choices
+	x.register(own)
+	own.StringVar(&x.mappingFile, "mapping", "", "")
 	var errs []error
 	for n, line := range strings.Split(string(textfile.Decode([]byte(text))), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if err := x.take(line); err != nil {
+		if err := x.take(line, own); err != nil {
 			errs = append(errs, fmt.Errorf("line %d: %w", n+1, err))
 		}
 	}
@@ -113,7 +113,7 @@ func parseFlags(text string, when completeness, now time.Time, read func(name st
 }
 
 // take reads one line.
-func (x *folderFlags) take(line string) error {
+func (x *folderFlags) take(line string, own *pflag.FlagSet) error {
 	flag, isFlag := strings.CutPrefix(line, "--")
 	if !isFlag {
 		return fmt.Errorf("%q is no flag: a line is one flag of enqueue, such as --lane night", clip(line))
@@ -123,31 +123,20 @@ func (x *folderFlags) take(line string) error {
 		name, value = flag[:at], strings.TrimSpace(flag[at+1:])
 	}
 	why, not := notInFolders[name]
-	option, own := importer.OptionOf(name), slices.Contains([]string{"marker", "endings", "still", "mapping"}, name)
+	ours, option := own.Lookup(name), importer.OptionOf(name)
 	switch {
 	case not:
 		return fmt.Errorf("--%s has no place in the file of a folder: %s", name, why)
-	case !own && option == nil:
+	case ours == nil && option == nil:
 		return fmt.Errorf("there is no flag --%s (orderpost enqueue --help lists them)", clip(name))
-	case value == "" && (own || !option.IsSwitch()):
+	case value == "" && (ours != nil || !option.IsSwitch()):
 		return fmt.Errorf("--%s needs a value", name)
 	}
-	switch name {
-	case "marker":
-		x.marker = value
-	case "endings":
-		if !x.ends {
-			x.endings, x.ends = nil, true
-		}
-		x.endings = append(x.endings, strings.Split(value, ",")...)
-	case "still":
-		if err := (*duration.Value)(&x.still).Set(value); err != nil {
-			return fmt.Errorf("--still: %w", err)
-		}
-	case "mapping":
-		x.mappingFile = value
-	default:
+	if ours == nil {
 		return x.choices.Set(name, value)
+	}
+	if err := ours.Value.Set(value); err != nil {
+		return fmt.Errorf("--%s: %w", name, err)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func newCommand(environ map[string]string, stderr io.Writer, o options) *cobra.C
 		},
 	}
 	cmd.Flags().SortFlags = false
-	when.register(cmd)
+	when.register(cmd.Flags())
 	person.Register(cmd, environ)
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
