@@ -58,7 +58,7 @@ func (l *auditor) add(token string, record, intent *settle.Message) {
 	if record != nil {
 		entry, err := queue.DecodeRecord(record)
 		if err != nil {
-			l.a.offend(record.Subject, "%v", err)
+			l.a.Offend(record.Subject, "%v", err)
 		} else {
 			r = entry.Record
 			l.a.outcome(r.Outcome())
@@ -135,7 +135,7 @@ func (l *auditor) suspect(token string) {
 		l.suspects = append(l.suspects, token)
 		return
 	}
-	l.a.offend(token, "result and dead letter contradict each other")
+	l.a.Offend(token, "result and dead letter contradict each other")
 }
 
 // A contradiction counts once it has outlasted so many looks.
@@ -155,7 +155,7 @@ func (l *auditor) confirm(ctx context.Context) error {
 			case err != nil:
 				return err
 			case problem != "" && last:
-				l.a.offend(no, "%s", problem)
+				l.a.Offend(no, "%s", problem)
 			case problem != "":
 				still = append(still, token)
 			}

@@ -76,10 +76,8 @@ func (a *AuditResult) Unsure() bool {
 	return a.OffenderCount == 0 && a.Moving > 0 && !a.Balanced()
 }
 
-// Offend adds a contradiction that another look found. orderNo may also name an import.
-func (a *AuditResult) Offend(orderNo, format string, args ...any) { a.offend(orderNo, format, args...) }
-
-func (a *AuditResult) offend(orderNo, format string, args ...any) {
+// Offend adds a contradiction. orderNo may also name an import.
+func (a *AuditResult) Offend(orderNo, format string, args ...any) {
 	a.OffenderCount++
 	if len(a.Offenders) < maxOffenders {
 		a.Offenders = append(a.Offenders, Offender{orderNo, fmt.Sprintf(format, args...)})

@@ -253,7 +253,7 @@ func (l *auditor) noteResult(m *settle.Message, r *order.Record, err error, sum 
 		c.doubt = c.doubt || err != nil || lacksLetter(r)
 	}
 	if err != nil {
-		l.a.offend(m.Subject, "%v", err)
+		l.a.Offend(m.Subject, "%v", err)
 		return
 	}
 	token := l.q.Results().Token(m)

@@ -94,7 +94,7 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	}
 	for _, loss := range losses {
 		if loss.Was.Restored.IsZero() { // a backup's books balance as of when it was made
-			l.a.offend(loss.Name, "%s. %s", loss, queue.LossAdvice)
+			l.a.Offend(loss.Name, "%s. %s", loss, queue.LossAdvice)
 		}
 	}
 	gaps, err := l.q.Census.ReplicaGaps(ctx)
@@ -102,7 +102,7 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 		return err
 	}
 	for _, gap := range gaps {
-		l.a.offend(gap.Stream, "%s. %s", gap, queue.GapAdvice)
+		l.a.Offend(gap.Stream, "%s. %s", gap, queue.GapAdvice)
 	}
 	if l.a.Forgotten, err = l.q.Retention.Forgotten(ctx); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (l *auditor) countUnlisted(ctx context.Context) error {
 			return err
 		}
 		for _, m := range found {
-			l.a.offend(settle.WaitingOrderNo(m), "waits under the subject %q, which the broker does not list; a worker of this version moves it within seconds, see docs/producers.md", m.Subject)
+			l.a.Offend(settle.WaitingOrderNo(m), "waits under the subject %q, which the broker does not list; a worker of this version moves it within seconds, see docs/producers.md", m.Subject)
 		}
 		next, more = after, rest
 	}
@@ -249,7 +249,7 @@ func (l *auditor) readIntents(ctx context.Context) error {
 func (l *auditor) stranded(ctx context.Context, m *settle.Message) (settled bool, err error) {
 	stranded, err := l.q.Trimmer.Stranded(ctx, m.Seq)
 	if stranded {
-		l.a.offend(orderNoOf(l.q, m), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
+		l.a.Offend(orderNoOf(l.q, m), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
 	}
 	return !stranded, err
 }

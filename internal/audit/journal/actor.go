@@ -1,5 +1,7 @@
 package journal
 
+import "cmp"
+
 // Actor is the person, or the program in place of one, that acts.
 type Actor struct {
 	Name string `json:"name"`
@@ -29,26 +31,11 @@ func (k Known) Claimed() bool {
 	return k != Login && k != Link && k != Proxy && k != Certificate && k != Token
 }
 
-// Meaning says in a few words how the name is known.
-func (k Known) Meaning() string {
-	switch k {
-	case Login:
-		return "logged in"
-	case Link:
-		return "opened the login link"
-	case Proxy:
-		return "named by the proxy"
-	case Certificate:
-		return "named by a certificate"
-	case Token:
-		return "named by a client's token"
-	case ByFlag:
-		return "claimed by --by"
-	case ByUser:
-		return "claimed by $USER"
-	case ByProcess:
-		return "no name given"
-	default:
-		return "known by " + string(k)
-	}
+// meanings say in a few words how a name is known.
+var meanings = map[Known]string{
+	Login: "logged in", Link: "opened the login link", Proxy: "named by the proxy", Certificate: "named by a certificate",
+	Token: "named by a client's token", ByFlag: "claimed by --by", ByUser: "claimed by $USER", ByProcess: "no name given",
 }
+
+// Meaning says in a few words how the name is known.
+func (k Known) Meaning() string { return cmp.Or(meanings[k], "known by "+string(k)) }

@@ -35,7 +35,7 @@ func Follow(ctx context.Context, q *queue.Queue, query Query, after uint64, visi
 			err = r.s.Walk(ctx, after+1, last, func(page []*settle.Message) error {
 				for _, m := range page {
 					if e, err := decode(m, r.s.Token(m)); err == nil && r.selects(e) {
-						visit(followed(e))
+						visit(e.item())
 					}
 				}
 				return nil
@@ -49,13 +49,4 @@ func Follow(ctx context.Context, q *queue.Queue, query Query, after uint64, visi
 			return err
 		}
 	}
-}
-
-// followed returns one entry as an act.
-func followed(e *Entry) Item {
-	item := Item{Seq: e.seq, Stored: e.stored.UTC(), Entry: *e}
-	if e.Step == StepResult {
-		item.Ended = item.Stored
-	}
-	return item
 }

@@ -26,6 +26,15 @@ type Item struct {
 	Ended time.Time `json:"ended_at,omitzero"`
 }
 
+// item returns one entry as an act.
+func (e *Entry) item() Item {
+	i := Item{Seq: e.seq, Stored: e.stored.UTC(), Entry: *e}
+	if e.Step == StepResult {
+		i.Ended = i.Stored
+	}
+	return i
+}
+
 // NoResult is what to say of an act without a result.
 const NoResult = "no result: it still runs, or waits for an approval, or its program ended, or could not write it"
 
@@ -137,7 +146,7 @@ func Find(ctx context.Context, q *queue.Queue, name string) (item *Item, digest 
 	if err != nil {
 		return nil, "", err
 	}
-	item = &Item{Seq: e.seq, Stored: e.stored.UTC(), Entry: *e}
+	item = new(e.item())
 	if halves[1] != nil {
 		end, err := decode(halves[1], s.Token(halves[1]))
 		if err != nil {
@@ -311,7 +320,7 @@ func (r *reader) take(entries []*Entry) (full bool) {
 			r.page.Next = r.page.Items[len(r.page.Items)-1].Seq
 			return true
 		}
-		item := Item{Seq: e.seq, Stored: e.stored.UTC(), Entry: *e}
+		item := e.item()
 		if end := r.ended[e.ID]; end != nil {
 			item.Result, item.Unannounced, item.Ended = end.Result, end.Unannounced, end.stored.UTC()
 		}
