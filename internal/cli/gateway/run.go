@@ -105,7 +105,8 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 func open(ctx context.Context, cfg settings, q *queue.Queue, schema *schema.Schema, tracer trace.Tracer, log zerolog.Logger) error {
 	reg := ops.NewRegistry()
 	metrics := ops.NewGateway(reg, gateway.MetricsOptions())
-	stopMetrics, err := broker.ServeMetrics(ctx, cfg.OpsAddr, defaultOpsAddr, "working without /metrics: cannot listen on its default address; give the gateway another one (ORDERPOST_OPS_ADDR)", reg, q, log)
+	stopMetrics, err := broker.ServeMetrics(ctx, ops.ServerOptions{Addr: cfg.OpsAddr, Metrics: reg, Log: log}, defaultOpsAddr,
+		"working without /metrics: cannot listen on its default address; give the gateway another one (ORDERPOST_OPS_ADDR)", q)
 	if err != nil {
 		return err
 	}

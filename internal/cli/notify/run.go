@@ -72,7 +72,8 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	}
 	reg := ops.NewRegistry()
 	ops.RegisterNotify(reg, sender.Stats)
-	stop, err := broker.ServeMetrics(ctx, cfg.OpsAddr, defaultOpsAddr, "sending without /metrics, /livez and /readyz: cannot listen on their default address; give this process another one (ORDERPOST_OPS_ADDR)", reg, q, log)
+	stop, err := broker.ServeMetrics(ctx, ops.ServerOptions{Addr: cfg.OpsAddr, Metrics: reg, Log: log}, defaultOpsAddr,
+		"sending without /metrics, /livez and /readyz: cannot listen on their default address; give this process another one (ORDERPOST_OPS_ADDR)", q)
 	if err != nil {
 		return err
 	}
