@@ -172,14 +172,6 @@ const SandboxPrefix = EnvPrefix + "SANDBOX_"
 // CertifyPrefix is the prefix of the settings of certify. No other program reads them.
 const CertifyPrefix = EnvPrefix + "CERTIFY_"
 
-// ConsolePrefix is the prefix of the console's settings. Programs without a console
-// do not read them.
-const ConsolePrefix = EnvPrefix + "CONSOLE_"
-
-// GatewayPrefix is the prefix of the HTTP door's settings. Programs without such a door
-// do not read them.
-const GatewayPrefix = EnvPrefix + "GATEWAY_"
-
 // Unknown is a variable of the environment that has the prefix of the settings
 // and is not a setting: a misspelt name, for example. Unknown does not
 // hold the value, which may be a secret.
@@ -207,16 +199,16 @@ func UnknownSettings(environ map[string]string, known []Setting) []Unknown {
 	for _, s := range known {
 		names[s.Name] = true
 	}
-	reads := func(prefix string) bool {
-		return slices.ContainsFunc(known, func(s Setting) bool { return strings.HasPrefix(s.Name, prefix) })
+	others := []string{SandboxPrefix, CertifyPrefix}
+	for _, prefix := range []string{EnvPrefix + "CONSOLE_", EnvPrefix + "GATEWAY_"} {
+		if !slices.ContainsFunc(known, func(s Setting) bool { return strings.HasPrefix(s.Name, prefix) }) {
+			others = append(others, prefix)
+		}
 	}
-	console, gateway := reads(ConsolePrefix), reads(GatewayPrefix)
 	var out []Unknown
 	for name := range environ {
-		if strings.HasPrefix(name, ConsolePrefix) && !console || strings.HasPrefix(name, GatewayPrefix) && !gateway {
-			continue
-		}
-		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, SandboxPrefix) || strings.HasPrefix(name, CertifyPrefix) || names[name] || serviceLink(name, environ) {
+		anothers := slices.ContainsFunc(others, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if anothers || !strings.HasPrefix(name, EnvPrefix) || names[name] || serviceLink(name, environ) {
 			continue
 		}
 		out = append(out, Unknown{Name: name, Nearest: nearest(name, names)})

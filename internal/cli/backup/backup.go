@@ -146,8 +146,7 @@ func (c *backupCommand) copy(cmd *cobra.Command, q *queue.Queue, b *queue.Backup
 		}
 	}
 	about := journal.About{Kind: journal.Hold, Note: holdReason, Details: map[string]string{"lasts": "until it is consistent"}}
-	safer := func(context.Context) bool { return true }
-	err = c.person.On(cmd).Act(cmd.Context(), q, about, safer, func(ctx context.Context) (map[string]int, error) {
+	err = c.person.On(cmd).Act(cmd.Context(), q, about, journal.Always, func(ctx context.Context) (map[string]int, error) {
 		began, control, by := time.Now(), fleet.New(q), c.person.Actor().Name
 		err := finish(ctx, control, by, b)
 		err = errors.Join(err, resume(context.WithoutCancel(ctx), control, by))

@@ -3,6 +3,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,11 +85,7 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 		}
 		defer closeViewers()
 	}
-	starter := environ["USER"]
-	if starter == "" {
-		starter = environ["LOGNAME"]
-	}
-	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, DataDir: cfg.Broker.DataDir, Schema: schema, Version: cli.Version(), Starter: starter, Log: log,
+	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, DataDir: cfg.Broker.DataDir, Schema: schema, Version: cli.Version(), Starter: cmp.Or(environ["USER"], environ["LOGNAME"]), Log: log,
 		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
 	if errors.Is(err, console.ErrConfig) {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}

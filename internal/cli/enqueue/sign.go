@@ -124,19 +124,18 @@ func printJSON(stdout io.Writer, explanation sign.Explanation) error {
 }
 
 func printExplanation(stdout io.Writer, explanation sign.Explanation) error {
-	_, err := fmt.Fprintf(stdout, "canonical body:\n%s\n\nstring to sign:\n%s\n\nsignature:\n%s\n",
+	text := fmt.Sprintf("canonical body:\n%s\n\nstring to sign:\n%s\n\nsignature:\n%s\n",
 		explanation.Canonical, explanation.StringToSign, explanation.Signature)
-	if err == nil && len(explanation.Warnings) > 0 {
-		_, err = fmt.Fprintln(stdout, "\nwarnings:")
+	if len(explanation.Warnings) > 0 {
+		text += "\nwarnings:\n"
 	}
 	for _, warning := range explanation.Warnings {
-		if err == nil {
-			_, err = fmt.Fprintf(stdout, "- %s\n", warning)
-		}
+		text += fmt.Sprintf("- %s\n", warning)
 	}
-	if err == nil && explanation.Given != nil {
-		_, err = fmt.Fprintf(stdout, "\n%s\n", explanation.Given)
+	if explanation.Given != nil {
+		text += fmt.Sprintf("\n%s\n", explanation.Given)
 	}
+	_, err := io.WriteString(stdout, text)
 	return err
 }
 

@@ -3,12 +3,11 @@ package service
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/cli"
 	"orderpost/internal/fleet"
 	"orderpost/internal/fleet/imports"
 	"orderpost/internal/gateway" // room: gateway
@@ -50,11 +49,7 @@ type Config struct {
 // Normalize returns the settings with those filled in that follow from others.
 func (c Config) Normalize() Config {
 	if c.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "worker"
-		}
-		c.Name = host + "-" + strconv.Itoa(os.Getpid())
+		c.Name = cli.ProcessName("worker")
 	}
 	c.Queue.Name, c.Queue.Worker, c.Queue.Living = c.Name, true, fleet.Living
 	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts // room: notify
