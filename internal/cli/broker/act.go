@@ -24,7 +24,7 @@ type Person struct {
 	claimed    journal.Known // from On
 }
 
-// Register adds the flags to a command. --by defaults to the user and the host, which its help does not show.
+// Register adds the flags to a command. --by defaults to the user and the host.
 func (p *Person) Register(cmd *cobra.Command, environ map[string]string) {
 	cmd.Flags().StringVar(&p.Note, "note", "", "why, for the record")
 	name := cmp.Or(environ["USER"], environ["LOGNAME"], environ["USERNAME"])
@@ -32,7 +32,6 @@ func (p *Person) Register(cmd *cobra.Command, environ map[string]string) {
 		name = atHost(name)
 	}
 	cmd.Flags().StringVar(&p.Name, "by", name, "your name, for the record")
-	cmd.Flags().Lookup("by").DefValue = ""
 }
 
 // atHost adds this machine's name to a user's.
