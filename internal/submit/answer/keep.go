@@ -3,8 +3,6 @@ package answer
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -30,37 +28,38 @@ type keptMember struct {
 
 var keptName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
-// parseKeep reads the section `keep:`.
-func parseKeep(file string, node yamlast.Node) (keep []keptMember, err error) {
+// keep reads the section `keep:`; nil = there is none.
+func (p *parser) keep(node yamlast.Node) (keep []keptMember) {
+	if node == nil {
+		return nil
+	}
 	var text map[string]string
 	if err := textfile.UnmarshalNode(node, &text); err != nil {
-		return nil, yamlError(file, nodeLine(node), err)
+		p.wrongYAML(nodeLine(node), err)
+		return nil
 	}
-	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(text)) {
 		path := text[name]
 		at := fieldLine(node, name)
 		below, found := strings.CutPrefix(path, "body.")
-		m := keptMember{name, strings.Split(below, ".")}
 		switch {
 		case !keptName.MatchString(name):
-			errs = append(errs, &RulesError{file, at, fmt.Sprintf("keep: %q is no name: it has up to 40 small letters, digits and _, and begins with a letter", Bounded(name, 60))})
+			p.wrong(at, "keep: %q is no name: it has up to 40 small letters, digits and _, and begins with a letter", Bounded(name, 60))
 		case !found || strings.Contains("."+below+".", ".."):
-			errs = append(errs, &RulesError{file, at, fmt.Sprintf("keep: %s: %q is no member of the answer, as in body.data.id", name, Bounded(path, 60))})
+			p.wrong(at, "keep: %s: %q is no member of the answer, as in body.data.id", name, Bounded(path, 60))
 		}
-		keep = append(keep, m)
+		keep = append(keep, keptMember{name, strings.Split(below, ".")})
 	}
 	if n := len(keep); n == 0 || n > maxKept {
-		errs = append(errs, &RulesError{file, nodeLine(node), fmt.Sprintf("keep: it names %d members: name one to %d, since every result has all of them", n, maxKept)})
+		p.wrong(nodeLine(node), "keep: it names %d members: name one to %d, since every result has all of them", n, maxKept)
 	}
-	return keep, errors.Join(errs...)
+	return keep
 }
 
 // Kept returns the members of an answer that the rules keep, by their names; nil = there are none. It leaves out what is no
 // text, number, true or false, and what is longer than 200 bytes.
 func (r *Rules) Kept(a *Answer) map[string]string {
-	r = r.now()
-	if r == nil || len(r.keep) == 0 {
+	if r = r.now(); len(r.keep) == 0 {
 		return nil
 	}
 	if a.parse(); !a.isJSON {

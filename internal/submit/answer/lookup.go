@@ -1,9 +1,10 @@
 package answer
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,84 +48,65 @@ const lookupNumber = "{order_no}"
 // firstLookup is the default of `first`.
 const firstLookup = 5 * time.Second
 
-// parseLookup checks and compiles the section `lookup`.
-func parseLookup(file string, node yamlast.Node) (*Lookup, error) {
-	l := &Lookup{file: file, line: nodeLine(node), First: firstLookup}
-	fail := func(field, format string, args ...any) error {
-		return &RulesError{file, fieldLine(node, field), "lookup: " + fmt.Sprintf(format, args...)}
+// lookup checks and compiles the section `lookup:`; nil = there is none.
+func (p *parser) lookup(node yamlast.Node) *Lookup {
+	if node == nil {
+		return nil
+	}
+	l := &Lookup{file: p.file, line: nodeLine(node), First: firstLookup}
+	wrong := func(field, format string, args ...any) {
+		p.wrong(fieldLine(node, field), "lookup: "+format, args...)
 	}
 	var text lookupText
 	if err := textfile.UnmarshalNode(node, &text); err != nil {
-		return nil, yamlError(file, l.line, err)
+		p.wrongYAML(l.line, err)
+		return nil
 	}
-	var errs []error
 	method, path, _ := strings.Cut(strings.TrimSpace(text.Request), " ")
 	switch l.path = strings.TrimSpace(path); {
 	case method != "GET" || !strings.HasPrefix(l.path, "/"):
-		errs = append(errs, fail("request", "`request` must be GET and a path below the API's address, as in GET /v1/order/%s, and is %q", lookupNumber, text.Request))
+		wrong("request", "`request` must be GET and a path below the API's address, as in GET /v1/order/%s, and is %q", lookupNumber, text.Request)
 	case strings.Count(l.path, lookupNumber) != 1 || strings.ContainsAny(l.path, " #"):
-		errs = append(errs, fail("request", "the path %q must hold %s once, and neither a space nor #", l.path, lookupNumber))
+		wrong("request", "the path %q must hold %s once, and neither a space nor #", l.path, lookupNumber)
 	}
-	times := []struct {
+	for _, t := range []struct {
 		name, text string
 		to         *time.Duration
-	}{{"first", text.First, &l.First}, {"absent_for", text.AbsentFor, &l.AbsentFor}, {"timestamp_window", text.Window, &l.Window}}
-	for _, t := range times {
+	}{{"first", text.First, &l.First}, {"absent_for", text.AbsentFor, &l.AbsentFor}, {"timestamp_window", text.Window, &l.Window}} {
 		if t.text == "" {
 			continue
 		}
 		d, err := duration.Parse(t.text)
 		switch {
 		case err != nil:
-			errs = append(errs, fail(t.name, "`%s`: %v", t.name, err))
+			wrong(t.name, "`%s`: %v", t.name, err)
 		case d <= 0:
-			errs = append(errs, fail(t.name, "`%s` must be longer than 0", t.name))
+			wrong(t.name, "`%s` must be longer than 0", t.name)
 		default:
 			*t.to = d
 		}
 	}
 	if len(text.Rules) == 0 {
-		errs = append(errs, fail("rules", "holds no rules: write `rules:` and a list below it, each with `when` and a verdict, %s", foundList()))
+		wrong("rules", "holds no rules: write `rules:` and a list below it, each with `when` and a verdict, %s", foundList())
 	}
-	for i, n := range text.Rules {
-		one := rule{number: i + 1, line: nodeLine(n), lookup: true}
-		if err := one.readLookup(file, n); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if by := one.coveredBy(l.rules.list); by != "" {
-			errs = append(errs, &RulesError{file, one.line, one.called() + " can never be reached: " + by})
-		}
-		l.rules.list = append(l.rules.list, one)
+	l.rules.list = p.rules(text.Rules, "lookup rule", (*rule).checkFound)
+	absent := func(r rule) bool { return r.found == order.FoundAbsent }
+	if (l.AbsentFor == 0 || l.Window == 0) && slices.ContainsFunc(l.rules.list, absent) {
+		wrong("absent_for", "a rule says absent: write `absent_for` and `timestamp_window`, how far a timestamp may be from the API's clock, too")
 	}
-	for _, one := range l.rules.list {
-		if one.found == order.FoundAbsent && (l.AbsentFor == 0 || l.Window == 0) {
-			errs = append(errs, fail("absent_for", "a rule says absent: write `absent_for` and `timestamp_window`, how far a timestamp may be from the API's clock, too"))
-			break
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return l
 }
 
-// readLookup fills a rule of the section `lookup`.
-func (r *rule) readLookup(file string, node yamlast.Node) error {
-	fail, err := r.readText(file, node)
-	if err != nil {
-		return err
-	}
+// checkFound checks what a rule says of an order that is looked up.
+func (r *rule) checkFound() (field, mistake string) {
 	if err := r.found.UnmarshalText([]byte(r.Verdict)); err != nil || r.found == order.FoundNothing {
-		return fail("verdict", "unknown verdict %q: expected one of %s", r.Verdict, foundList())
+		return "verdict", fmt.Sprintf("unknown verdict %q: expected one of %s", r.Verdict, foundList())
 	}
 	if r.Wait != "" || r.Final || r.Throttle || r.TimeError || r.OtherOrderNo {
-		return fail("when", "a lookup rule has name, when, verdict and reason alone")
+		return "when", "a lookup rule has name, when, verdict and reason alone"
 	}
-	if r.Reason == "" {
-		r.Reason = r.called() + ": " + r.found.String()
-	}
-	return r.compile(file)
+	r.Reason = cmp.Or(r.Reason, r.called+": "+r.found.String())
+	return "", ""
 }
 
 func foundList() string { return strings.Join(order.FoundWords(), ", ") }

@@ -70,10 +70,10 @@ type ruleText struct {
 type rule struct {
 	ruleText
 	verdict order.Verdict
-	lookup  bool        // it is one of the section lookup
 	found   order.Found // of a lookup rule, in place of verdict
 	wait    time.Duration
 	number  int    // 1-based
+	called  string // in messages, such as "rule 1"
 	line    int    // of "when" in the file
 	at      string // number, file and line, for people
 	condition
@@ -136,7 +136,7 @@ func parseFor(times Times, file string, data []byte) (*Rules, error) {
 	errs := []error{r.look.checkTimes(times.Request)}
 	for _, rule := range r.list {
 		if rule.wait > times.Longest {
-			errs = append(errs, &RulesError{file, rule.line, fmt.Sprintf("rule %d: `wait` %s is above ORDERPOST_RETRY_DELAY_MAX, %s, and no delay lasts longer: set that to %s or more", rule.number, rule.wait, times.Longest, rule.wait)})
+			errs = append(errs, &RulesError{file, rule.line, fmt.Sprintf("%s: `wait` %s is above ORDERPOST_RETRY_DELAY_MAX, %s, and no delay lasts longer: set that to %s or more", rule.called, rule.wait, times.Longest, rule.wait)})
 		}
 	}
 	return r, errors.Join(errs...)
@@ -144,84 +144,61 @@ func parseFor(times Times, file string, data []byte) (*Rules, error) {
 
 // ParseRules is LoadRules for the content of a file. Errors name file.
 func ParseRules(file string, data []byte) (*Rules, error) {
-	if len(data) > maxRulesFile {
-		return nil, &RulesError{file, 0, fmt.Sprintf("the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)}
-	}
-	nodes, lookup, keep, err := ruleNodes(file, data)
-	if err != nil {
-		return nil, err
-	}
-	if len(nodes) > maxRules {
-		return nil, &RulesError{file, nodeLine(nodes[maxRules]), fmt.Sprintf("the file has %d rules, the limit is %d; every answer is checked against every rule, so write fewer and wider rules, such as body.code in [1, 2, 3]", len(nodes), maxRules)}
-	}
-	r := &Rules{}
-	var errs []error
-	if lookup != nil {
-		if r.look, err = parseLookup(file, lookup); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if keep != nil {
-		if r.keep, err = parseKeep(file, keep); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	for i, node := range nodes {
-		one := rule{number: i + 1, line: nodeLine(node)}
-		if err := one.read(file, node); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if by := one.coveredBy(r.list); by != "" {
-			errs = append(errs, &RulesError{file, one.line, one.called() + " can never be reached: " + by})
-		}
-		r.list = append(r.list, one)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return r, nil
+	p := parser{file: file}
+	r := p.document(data)
+	return r, errors.Join(p.mistakes...)
 }
 
 // AllowsOtherOrderNo reports whether any rule has other_order_no.
 func (r *Rules) AllowsOtherOrderNo() bool {
-	r = r.now()
-	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
+	return slices.ContainsFunc(r.now().list, func(one rule) bool { return one.OtherOrderNo })
 }
 
 // Lookup returns how the API is asked about orders in doubt; nil = it is not.
-func (r *Rules) Lookup() *Lookup {
-	if r = r.now(); r == nil {
-		return nil
-	}
-	return r.look
+func (r *Rules) Lookup() *Lookup { return r.now().look }
+
+// parser reads a rules file, and collects its mistakes.
+type parser struct {
+	file     string
+	mistakes []error
 }
 
-// ruleNodes returns the entries of the top-level list `rules:`, and the sections `lookup:` and `keep:`, nil if there is none.
-func ruleNodes(file string, data []byte) (rules []yamlast.Node, lookup, keep yamlast.Node, err error) {
-	doc, err := textfile.Document(data)
-	if err != nil {
-		return nil, nil, nil, yamlError(file, 0, err)
-	}
-	if doc == nil {
-		return nil, nil, nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
+func (p *parser) wrong(line int, format string, args ...any) {
+	p.mistakes = append(p.mistakes, &RulesError{p.file, line, fmt.Sprintf(format, args...)})
+}
+
+// document reads the top-level list `rules:` and the sections `lookup:` and `keep:`, of which a file may leave out some.
+func (p *parser) document(data []byte) *Rules {
+	if len(data) > maxRulesFile {
+		p.wrong(0, "the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)
+		return nil
 	}
 	var top struct {
 		Rules  yamlast.Node `yaml:"rules"`
 		Lookup yamlast.Node `yaml:"lookup"`
 		Keep   yamlast.Node `yaml:"keep"`
 	}
-	if err := textfile.UnmarshalNode(doc, &top); err != nil {
-		return nil, nil, nil, yamlError(file, nodeLine(doc), err)
+	doc, err := textfile.Document(data)
+	if doc != nil {
+		err = textfile.UnmarshalNode(doc, &top)
 	}
-	list, ok := top.Rules.(*yamlast.SequenceNode)
-	if (!ok || len(list.Values) == 0) && (top.Rules != nil || top.Lookup == nil && top.Keep == nil) {
-		return nil, nil, nil, &RulesError{file, nodeLine(doc), "holds no rules: write `rules:` and a list below it"}
+	if err != nil {
+		p.wrongYAML(nodeLine(doc), err)
+		return nil
 	}
-	if ok {
-		rules = list.Values
+	var nodes []yamlast.Node
+	if list, ok := top.Rules.(*yamlast.SequenceNode); ok {
+		nodes = list.Values
 	}
-	return rules, top.Lookup, top.Keep, nil
+	switch {
+	case len(nodes) == 0 && (top.Rules != nil || top.Lookup == nil && top.Keep == nil):
+		p.wrong(nodeLine(doc), "holds no rules: write `rules:` and a list below it")
+		return nil
+	case len(nodes) > maxRules:
+		p.wrong(nodeLine(nodes[maxRules]), "the file has %d rules, the limit is %d; every answer is checked against every rule, so write fewer and wider rules, such as body.code in [1, 2, 3]", len(nodes), maxRules)
+		return nil
+	}
+	return &Rules{look: p.lookup(top.Lookup), keep: p.keep(top.Keep), list: p.rules(nodes, "rule", (*rule).checkVerdict)}
 }
 
 func nodeLine(n yamlast.Node) int {
@@ -251,84 +228,81 @@ func fieldLine(n yamlast.Node, name string) int {
 	return nodeLine(n)
 }
 
-// yamlError returns a YAML error with its line and message, without the excerpt
-// of the source.
-func yamlError(file string, line int, err error) error {
-	if at, ok := errors.AsType[*textfile.PlaceError](err); ok {
-		return &RulesError{file, at.Line, at.What}
-	}
+// wrongYAML notes a YAML error with its line and message, without the excerpt of the source.
+func (p *parser) wrongYAML(line int, err error) {
+	what := err.Error()
 	var y yaml.Error
-	if errors.As(err, &y) {
+	if at, ok := errors.AsType[*textfile.PlaceError](err); ok {
+		line, what = at.Line, at.What
+	} else if errors.As(err, &y) {
+		what = y.GetMessage()
 		if t := y.GetToken(); t != nil && t.Position != nil {
 			line = t.Position.Line
 		}
-		return &RulesError{file, line, y.GetMessage()}
 	}
-	return &RulesError{file, line, err.Error()}
+	p.wrong(line, "%s", what)
 }
 
-// called names the rule in messages.
-func (r *rule) called() string {
-	if r.lookup {
-		return fmt.Sprintf("lookup rule %d", r.number)
+// rules reads a list of rules, without those that have a mistake. kind is what messages call a rule. check checks the fields
+// that not every kind of rule has; it returns a mistake with its field, or "".
+func (p *parser) rules(nodes []yamlast.Node, kind string, check func(*rule) (field, mistake string)) (list []rule) {
+	for i, node := range nodes {
+		one := rule{number: i + 1, called: fmt.Sprintf("%s %d", kind, i+1)}
+		if err := textfile.UnmarshalNode(node, &one.ruleText); err != nil {
+			p.wrongYAML(nodeLine(node), err)
+			continue
+		}
+		one.line = fieldLine(node, "when")
+		one.at = fmt.Sprintf("%s (%s:%d)", one.called, filepath.Base(p.file), one.line)
+		field, mistake := "when", "`when` is missing: the expression that the answer must fulfil"
+		if strings.TrimSpace(one.When) != "" {
+			field, mistake = check(&one)
+		}
+		if mistake == "" {
+			var err error
+			if one.condition, err = parseCondition(one.When); err != nil {
+				field, mistake = "when", exprMessage(err)
+			}
+		}
+		switch by := one.coveredBy(list); {
+		case mistake != "":
+			p.wrong(fieldLine(node, field), "%s: %s", one.called, mistake)
+			continue
+		case len(one.alternatives) == 0:
+			p.wrong(one.line, "%s can never match: no status from 100 to 599 fulfils it", one.called)
+			continue
+		case by != "":
+			p.wrong(one.line, "%s can never be reached: %s", one.called, by)
+		}
+		list = append(list, one)
 	}
-	return fmt.Sprintf("rule %d", r.number)
+	return list
 }
 
-// readText fills the rule's text from its YAML node. fail makes an error about one of its fields.
-func (r *rule) readText(file string, node yamlast.Node) (fail func(field, format string, args ...any) error, err error) {
-	fail = func(field, format string, args ...any) error {
-		return &RulesError{file, fieldLine(node, field), r.called() + ": " + fmt.Sprintf(format, args...)}
-	}
-	if err := textfile.UnmarshalNode(node, &r.ruleText); err != nil {
-		return nil, yamlError(file, r.line, err)
-	}
-	r.line = fieldLine(node, "when")
-	r.at = fmt.Sprintf("%s (%s:%d)", r.called(), filepath.Base(file), r.line)
-	if strings.TrimSpace(r.When) == "" {
-		return nil, fail("when", "`when` is missing: the expression that the answer must fulfil")
-	}
-	return fail, nil
-}
-
-// read fills the rule from its YAML node, checks it and compiles it.
-func (r *rule) read(file string, node yamlast.Node) error {
-	fail, err := r.readText(file, node)
-	if err != nil {
-		return err
-	}
+// checkVerdict checks what a rule says of orders that are posted.
+func (r *rule) checkVerdict() (field, mistake string) {
 	if err := r.verdict.UnmarshalText([]byte(r.Verdict)); err != nil || r.verdict == order.VerdictNone {
-		return fail("verdict", "unknown verdict %q: expected one of %s", r.Verdict, verdictList())
+		return "verdict", fmt.Sprintf("unknown verdict %q: expected one of %s", r.Verdict, verdictList())
 	}
 	if r.Wait != "" {
 		var err error
 		if r.wait, err = duration.Parse(r.Wait); err != nil {
-			return fail("wait", "`wait`: %v", err)
+			return "wait", "`wait`: " + err.Error()
 		}
 	}
 	switch v := r.verdict; {
 	case r.Final && v != order.Rejected && v != order.Retry:
-		return fail("final", "`final` says that nothing was created, which verdict %s does not: use it with rejected or retry", v)
+		return "final", fmt.Sprintf("`final` says that nothing was created, which verdict %s does not: use it with rejected or retry", v)
 	case r.wait > 0 && v != order.Retry && v != order.Unsure:
-		return fail("wait", "`wait` has no meaning with verdict %s: use it with retry or unsure", v)
+		return "wait", fmt.Sprintf("`wait` has no meaning with verdict %s: use it with retry or unsure", v)
 	case r.Throttle && v != order.Retry:
-		return fail("throttle", "`throttle` has no meaning with verdict %s: use it with retry", v)
+		return "throttle", fmt.Sprintf("`throttle` has no meaning with verdict %s: use it with retry", v)
 	case r.TimeError && r.Final:
-		return fail("final", "`final` says that nothing exists under the order_no, which a refused timestamp does not show: leave it out beside `time_error`")
+		return "final", "`final` says that nothing exists under the order_no, which a refused timestamp does not show: leave it out beside `time_error`"
 	case r.TimeError && v != order.Rejected && v != order.Retry && v != order.Denied:
-		return fail("time_error", "`time_error` says that the order was refused for its timestamp, which verdict %s does not: use it with rejected, retry or denied", v)
+		return "time_error", fmt.Sprintf("`time_error` says that the order was refused for its timestamp, which verdict %s does not: use it with rejected, retry or denied", v)
 	}
-	return r.compile(file)
-}
-
-func (r *rule) compile(file string) (err error) {
-	if r.condition, err = parseCondition(r.When); err != nil {
-		return &RulesError{file, r.line, r.called() + ": " + exprMessage(err)}
-	}
-	if len(r.alternatives) == 0 {
-		return &RulesError{file, r.line, r.called() + " can never match: no status from 100 to 599 fulfils it"}
-	}
-	return nil
+	return "", ""
 }
 
 func compileExpr(text string) (*vm.Program, error) {
@@ -393,24 +367,21 @@ func (r *Rules) Reload() (changed bool, err error) {
 
 // now returns the rules that were read last.
 func (r *Rules) now() *Rules {
-	if r != nil {
-		if n := r.newer.Load(); n != nil {
-			return n
-		}
+	if r == nil {
+		return &noRules
+	}
+	if newer := r.newer.Load(); newer != nil {
+		return newer
 	}
 	return r
 }
 
+var noRules Rules
+
 // Len returns the number of rules.
-func (r *Rules) Len() int {
-	if r = r.now(); r == nil {
-		return 0
-	}
-	return len(r.list)
-}
+func (r *Rules) Len() int { return len(r.now().list) }
 
 // ReadHeaders reports whether a rule that may match this status reads headers.
 func (r *Rules) ReadHeaders(status int) bool {
-	r = r.now()
-	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.headers && one.mayMatch(status) })
+	return slices.ContainsFunc(r.now().list, func(one rule) bool { return one.headers && one.mayMatch(status) })
 }
