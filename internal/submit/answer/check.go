@@ -18,21 +18,11 @@ import (
 
 // Checked is the result of [Check].
 type Checked struct {
-	Status  int
-	Verdict order.Verdict
-	Final   bool
-	// Reason is what the worker would record. Detail, if not empty, says more.
-	Reason, Detail string
-	// Rule is the number of the rule that matched and Line its line in the rules
-	// file. Both are 0 for a built-in verdict.
-	Rule, Line int
-	// Wait is the shortest time before the next attempt. With Throttle it applies
-	// to the whole pool.
-	Wait      time.Duration
-	Throttle  bool
-	TimeError bool
-	// Hold, if not empty, says why the worker would hold the pool.
-	Hold string
+	// Judgement is the worker's. Wait includes what the answer's Retry-After asks for.
+	Judgement
+	Status int
+	// Line is the line of the rule that matched in the rules file; 0 for a built-in verdict.
+	Line int
 	// First is the outcome of an order whose proven first attempt got this
 	// answer. Doubted is the outcome of an order that an earlier attempt may have
 	// created. OutcomeNone means that the worker would try again.
@@ -53,16 +43,14 @@ func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte,
 	a.Examine(orderNo)
 	judge := Judge{Rules: rules}
 	j := judge.Judgement(&a, 1)
-	c := Checked{Status: a.Status, Verdict: j.Verdict, Final: j.Final, Reason: j.Reason, Detail: j.Detail, Rule: j.Rule,
-		Wait: max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest)), Throttle: j.Throttle, TimeError: j.TimeError, Hold: j.Hold}
+	c := Checked{Judgement: j, Status: a.Status, First: outcomeOf(j, policy, false), Doubted: outcomeOf(j, policy, true)}
+	c.Wait = max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest))
 	if j.Rule > 0 {
 		c.Line = rules.list[j.Rule-1].line
 	}
 	if j.Misplaced {
 		c.Hold = fmt.Sprintf("%d without a rule is taken for a wrong ORDERPOST_API_URL", a.Status)
 	}
-	c.First = outcomeOf(j, policy, false)
-	c.Doubted = outcomeOf(j, policy, true)
 	return c, nil
 }
 

@@ -81,13 +81,11 @@ func (g *Judge) Judgement(a *Answer, attempt int) Judgement {
 	case !j.otherOrderNo && a.AboutAnother(accepted):
 		return g.aboutAnother(a, j.Wait)
 	case j.Rule > 0: // whoever wrote it knows
-	case accepted && !a.Complete: // the connection is at fault, and a rule would not help
+	case j.Verdict.Exists() && !a.Complete: // the connection is at fault, and a rule would not help
 		return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, but its body was cut short or too long", a.Status)}
 	case accepted:
 		doubt = a.doubtsAccepted(j.untested)
-	case j.Verdict == order.Duplicate && !a.Complete:
-		return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, but its body was cut short or too long", a.Status)}
-	case j.Verdict == order.Duplicate:
+	case j.Verdict.Exists():
 		doubt = a.doubtsDuplicate()
 	default:
 		doubt = a.doubtsNotCreated()
@@ -106,8 +104,7 @@ func (g *Judge) Judgement(a *Answer, attempt int) Judgement {
 func (g *Judge) RecalledJudgement(a *Answer, attempt int) Judgement {
 	j := g.Judgement(a, attempt)
 	if f := &a.findings; j.Verdict == order.Accepted && j.Rule == 0 && !(f.ours && f.success) {
-		what := "no rule accepts it, and one called it a refusal"
-		return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Detail: what}
+		return a.undecided("no rule accepts it, and one called it a refusal")
 	}
 	return j
 }
@@ -119,7 +116,7 @@ func (g *Judge) RecalledJudgement(a *Answer, attempt int) Judgement {
 // that reads the body and might match the status, the verdict is unsure. So it is if a rule reads
 // the body's members, and the body begins like JSON but is none.
 func (r *Rules) Judge(a *Answer, attempt int) Judgement {
-	if r = r.now(); r == nil || len(r.list) == 0 {
+	if r = r.now(); len(r.list) == 0 {
 		return byStatus(a)
 	}
 	env, began, untested := a.env(attempt), time.Now(), false
@@ -170,20 +167,20 @@ func (r *rule) stopped(a *Answer) Judgement {
 // byStatus returns the judgement of the status alone. The table in docs/rules.md gives the
 // reason for each status, and a test compares the two.
 func byStatus(a *Answer) Judgement {
-	by := func(v order.Verdict) Judgement {
-		return Judgement{Verdict: v, Reason: fmt.Sprintf("%s by status %d", pastTense(v), a.Status)}
+	by := func(v order.Verdict, word string) Judgement {
+		return Judgement{Verdict: v, Reason: fmt.Sprintf("%s by status %d", word, a.Status)}
 	}
 	// held is for an answer that does not tell, and that later orders will get, too.
 	held := func(what string) Judgement {
-		j := by(order.Unsure)
+		j := by(order.Unsure, "left open")
 		j.Detail, j.Hold = what, a.holdReason(j.Reason, what, "status == "+strconv.Itoa(a.Status), "")
 		return j
 	}
 	switch s := a.Status; {
 	case s == http.StatusOK, s == http.StatusCreated, s == http.StatusAccepted, s == http.StatusNoContent:
-		return by(order.Accepted)
+		return by(order.Accepted, "accepted")
 	case s == http.StatusAlreadyReported, s == http.StatusConflict, s == http.StatusPreconditionFailed:
-		return by(order.Duplicate)
+		return by(order.Duplicate, "duplicate")
 	case s >= 200 && s < 300:
 		return held("this status does not say that the order was created")
 	case s >= 300 && s < 400:
@@ -193,32 +190,35 @@ func byStatus(a *Answer) Judgement {
 		}
 		return held("it is a redirect" + to + ", which orderpost does not follow, because a signed order is not handed to another address: is ORDERPOST_API_URL right")
 	case s == http.StatusUnauthorized, s == http.StatusForbidden:
-		return by(order.Denied)
+		return by(order.Denied, "denied")
 	case s == http.StatusNotFound, s == http.StatusMethodNotAllowed, s == http.StatusGone, s == http.StatusMisdirectedRequest, s == http.StatusUpgradeRequired:
-		j := by(order.Rejected)
+		j := by(order.Rejected, "refused")
 		j.Misplaced = true
 		return j
 	case s == http.StatusProxyAuthRequired, s == http.StatusNetworkAuthenticationRequired:
-		j := by(order.Retry)
+		j := by(order.Retry, "put off")
 		j.AtProxy, j.Excused = true, true
 		j.Hold = fmt.Sprintf("a proxy on the way asks for credentials (%d), so no order reaches the API", s)
 		return j
 	case s == http.StatusTooEarly:
-		return by(order.Retry)
+		return by(order.Retry, "put off")
 	case s == http.StatusTooManyRequests:
-		j := by(order.Retry)
+		j := by(order.Retry, "put off")
 		j.Throttle = true
 		return j
 	case s == http.StatusRequestTimeout, s == statusClientGoneALB, s == statusClientGone:
-		j := by(order.Unsure)
+		j := by(order.Unsure, "left open")
 		j.Failed, j.Detail = true, "proxies answer so for requests that the API carried out"
 		return j
-	case refuses(s):
-		return by(order.Rejected)
+	case s == http.StatusBadRequest, s == http.StatusPaymentRequired, s == http.StatusLengthRequired, s == http.StatusRequestEntityTooLarge,
+		s == http.StatusRequestURITooLong, s == http.StatusUnsupportedMediaType, s == http.StatusExpectationFailed, s == http.StatusTeapot,
+		s == http.StatusUnprocessableEntity, s == http.StatusLocked, s == http.StatusPreconditionRequired, s == http.StatusRequestHeaderFieldsTooLarge,
+		s == http.StatusUnavailableForLegalReasons, s == http.StatusNotImplemented, s == http.StatusHTTPVersionNotSupported:
+		return by(order.Rejected, "refused")
 	case s >= 400 && s < 500:
 		return held("this status does not say that the order was not created")
 	default: // 5xx, a final 1xx, and invalid statuses
-		j := by(order.Unsure)
+		j := by(order.Unsure, "left open")
 		j.Failed = true
 		return j
 	}
@@ -229,32 +229,6 @@ const (
 	statusClientGoneALB = 460
 	statusClientGone    = 499
 )
-
-// refuses reports whether a status means that the server did not do what was asked.
-func refuses(status int) bool {
-	switch status {
-	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusLengthRequired, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
-		http.StatusUnsupportedMediaType, http.StatusExpectationFailed, http.StatusTeapot, http.StatusUnprocessableEntity, http.StatusLocked,
-		http.StatusPreconditionRequired, http.StatusRequestHeaderFieldsTooLarge, http.StatusUnavailableForLegalReasons,
-		http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
-		return true
-	default:
-		return false
-	}
-}
-
-func pastTense(v order.Verdict) string {
-	switch v {
-	case order.Retry:
-		return "put off"
-	case order.Unsure:
-		return "left open"
-	case order.Rejected:
-		return "refused"
-	default:
-		return v.String()
-	}
-}
 
 // aboutAnother returns the judgement of an answer that names another order. It holds the pool,
 // unless the API is known to repeat our order_no: it may use this name for a number of its own,
