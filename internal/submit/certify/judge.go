@@ -21,9 +21,7 @@ func (l *learner) shown(s *seen) string {
 }
 
 // created reports whether an answer is of the kind that orders get which succeed.
-func (l *learner) created(s *seen) bool {
-	return s != nil && s.said() == l.first.said()
-}
+func (l *learner) created(s *seen) bool { return same(s, l.first) }
 
 // refused reports whether there is a whole answer of another kind, which is no failure of the API itself.
 func (l *learner) refused(s *seen) bool {
@@ -82,13 +80,15 @@ func (l *learner) learn(f *Findings, r rule, needed bool) bool {
 	}) {
 		return true
 	}
-	if slices.ContainsFunc(f.Rules, func(o rule) bool { return o.verdict == r.verdict && o.more == r.more && o.matcher()(r.from[0]) }) {
+	if slices.ContainsFunc(f.Rules, func(o rule) bool {
+		return o.verdict == r.verdict && slices.Equal(o.more, r.more) && matcher(o.when)(r.from[0])
+	}) {
 		return true
 	}
 	others := slices.DeleteFunc(slices.Clone(l.all), func(s *seen) bool {
 		return s.x.Phase != http1.PhaseDone || slices.ContainsFunc(slices.Concat(r.from, r.alike), func(own *seen) bool { return same(own, s) })
 	})
-	if !r.choose(others) {
+	if !r.choose(others...) {
 		f.unknown("%s: its answer (%s) is not told from others, so there is no rule for it", r.name, l.shown(r.from[0]))
 		return false
 	}
@@ -136,7 +136,7 @@ func (l *learner) repetitions(f *Findings) {
 		f.show("the same request again is answered as the first one was")
 	case l.refused(l.replay) && !same(l.replay, l.repeat) && !same(l.replay, l.badSignature):
 		f.show("the same request again is refused as a replay: %s", l.shown(l.replay))
-		l.learn(f, rule{name: "the request was seen before", verdict: "unsure", more: "    reason: request seen before\n", from: []*seen{l.replay}}, false)
+		l.learn(f, rule{name: "the request was seen before", verdict: "unsure", more: []string{"reason: request seen before"}, from: []*seen{l.replay}}, false)
 	}
 	switch {
 	case l.otherBody == nil:
@@ -146,7 +146,7 @@ func (l *learner) repetitions(f *Findings) {
 	default:
 		f.show("another body under the same number is answered %s", l.shown(l.otherBody))
 		if l.refused(l.otherBody) && !same(l.otherBody, l.repeat) {
-			l.learn(f, rule{name: "the order_no exists with another body", verdict: "unsure", more: "    reason: order_no exists with another body\n", from: []*seen{l.otherBody}}, false)
+			l.learn(f, rule{name: "the order_no exists with another body", verdict: "unsure", more: []string{"reason: order_no exists with another body"}, from: []*seen{l.otherBody}}, false)
 		}
 	}
 	switch {
@@ -169,7 +169,7 @@ func (l *learner) credentials(f *Findings) {
 		if s == l.unknownKey && same(s, l.badSignature) {
 			continue
 		}
-		l.learn(f, rule{name: s.what, verdict: "denied", more: "    reason: " + strings.TrimPrefix(strings.TrimPrefix(s.what, "an "), "a ") + "\n", from: []*seen{s}}, false)
+		l.learn(f, rule{name: s.what, verdict: "denied", more: []string{"reason: " + strings.TrimPrefix(strings.TrimPrefix(s.what, "an "), "a ")}, from: []*seen{s}}, false)
 	}
 }
 
@@ -195,7 +195,7 @@ func (l *learner) timestampsShow(f *Findings) {
 	f.show("timestamps are taken from %s behind to %s ahead, of those tried (1m, 10m, 2h)", old, ahead)
 	for _, from := range kinds {
 		f.show("%s is refused: %s", from[0].what, l.shown(from[0]))
-		l.learn(f, rule{name: "the timestamp is refused", verdict: "denied", more: "    time_error: true\n    reason: timestamp refused\n", from: from, alike: slices.Concat(kinds...)}, true)
+		l.learn(f, rule{name: "the timestamp is refused", verdict: "denied", more: []string{"time_error: true", "reason: timestamp refused"}, from: from, alike: slices.Concat(kinds...)}, true)
 	}
 	if l.clock != 0 {
 		f.show("the API's clock is %s from this machine's", l.clock)
@@ -211,7 +211,7 @@ func (l *learner) incompleteShows(f *Findings) {
 		return
 	}
 	f.show("an order without timeout is refused: %s", l.shown(l.incomplete))
-	l.learn(f, rule{name: "a field is missing", verdict: "rejected", more: "    reason: field missing\n", from: []*seen{l.incomplete}}, false)
+	l.learn(f, rule{name: "a field is missing", verdict: "rejected", more: []string{"reason: field missing"}, from: []*seen{l.incomplete}}, false)
 }
 
 // burstShows reads the first answer of another kind as a throttle only if the API says 429, or created the order later.
@@ -223,7 +223,7 @@ func (l *learner) burstShows(f *Findings) {
 		f.show("%d orders at once were not throttled", l.Burst)
 	case t.answer().Status == http.StatusTooManyRequests || l.refused(t) && l.throttleProven:
 		f.show("after %d orders in %s the API throttles: %s", l.burstSent, l.burstTook.Round(time.Millisecond), l.shown(t))
-		l.learn(f, rule{name: "too many requests", verdict: "retry", more: fmt.Sprintf("    throttle: true\n    wait: %s\n    reason: too many requests\n", l.throttleWait), from: []*seen{t}},
+		l.learn(f, rule{name: "too many requests", verdict: "retry", more: []string{"throttle: true", "wait: " + l.throttleWait.String(), "reason: too many requests"}, from: []*seen{t}},
 			!t.judgement().Throttle)
 		if rate := float64(l.burstSent) / max(l.burstTook, l.throttleWait).Seconds(); rate >= 1 {
 			f.set("RATE_LIMIT", fmt.Sprintf("%.0f", rate), "%d orders went before the first throttle, which asks for %s", l.burstSent, l.throttleWait)

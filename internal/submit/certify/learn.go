@@ -120,7 +120,7 @@ var ErrNothingLearnt = errors.New("the first order was not created, so nothing e
 
 // Learn sends the requests and returns what they showed. It must be a test API: orders are created.
 func Learn(ctx context.Context, cfg Config) (*Findings, error) {
-	l := &learner{Config: cfg, idle: make(map[time.Duration]bool)}
+	l := &learner{Config: cfg}
 	if err := json.Unmarshal(cfg.Order, &l.fields); err != nil || l.fields == nil {
 		return nil, fmt.Errorf("the order is no JSON object: %w", cmp.Or(err, errors.New("it is null")))
 	}
@@ -132,17 +132,16 @@ func Learn(ctx context.Context, cfg Config) (*Findings, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var idle sync.WaitGroup
-	defer idle.Wait()
-	defer cancel() // before the wait
-	found := make(chan map[time.Duration]bool, 1)
-	idle.Go(func() { found <- l.leaveIdle(ctx) })
+	idle.Go(func() { l.idle = l.leaveIdle(ctx) })
 	if err := l.ask(ctx); err != nil {
+		cancel()
+		idle.Wait()
 		return &Findings{Orders: l.numbers, Answers: l.all, policy: order.Park, shown: l.shown}, err
 	}
 	if len(cfg.Idle) > 0 {
 		l.tell("waiting for connections that are left unused (%s)", cfg.Idle[len(cfg.Idle)-1])
 	}
-	l.idle = <-found
+	idle.Wait()
 	return l.conclude(), ctx.Err()
 }
 
@@ -154,12 +153,13 @@ func (l *learner) tell(format string, args ...any) {
 
 // try is one request of ask.
 type try struct {
-	what        string
-	first, same bool // it has the number of the first order; it is the first request itself
-	changed     map[string]json.RawMessage
-	shift       time.Duration
-	edit        func(*http1.Order) // of what is sent; nil = nothing
-	to          **seen
+	what    string
+	no      string       // of an order that was sent before; "" = it is a new one
+	sent    *http1.Order // a request that was sent before; nil = it is a new one
+	changed map[string]json.RawMessage
+	shift   time.Duration
+	edit    func(*http1.Order) // of what is sent; nil = nothing
+	to      **seen
 }
 
 // tries lists the requests. The second order comes before the repetition of the first: a time in an answer that is the
@@ -167,12 +167,12 @@ type try struct {
 func (l *learner) tries() []try {
 	all := []try{
 		{what: "another order", to: &l.second},
-		{what: "the same request again", first: true, same: true, to: &l.replay},
-		{what: "the same order with a fresh timestamp", first: true, to: &l.repeat},
+		{what: "the same request again", no: l.first.no, sent: l.first.sent, to: &l.replay},
+		{what: "the same order with a fresh timestamp", no: l.first.no, to: &l.repeat},
 	}
 	if timeout, err := strconv.ParseInt(string(l.fields[order.FieldTimeout]), 10, 64); err == nil {
 		other := map[string]json.RawMessage{order.FieldTimeout: strconv.AppendInt(nil, timeout+1, 10)}
-		all = append(all, try{what: "another timeout under the same number", first: true, changed: other, to: &l.otherBody})
+		all = append(all, try{what: "another timeout under the same number", no: l.first.no, changed: other, to: &l.otherBody})
 	}
 	all = append(all, []try{
 		{what: "a further order", to: &l.control},
@@ -215,13 +215,11 @@ func (l *learner) ask(ctx context.Context) error {
 
 // try sends one request.
 func (l *learner) try(ctx context.Context, t try) (err error) {
-	s := &seen{what: t.what, shift: t.shift}
-	if t.first {
-		s.no, s.sent = l.first.no, l.first.sent
-	} else {
+	s := &seen{what: t.what, no: t.no, sent: t.sent, shift: t.shift}
+	if s.no == "" {
 		s.no = l.number()
 	}
-	if !t.same {
+	if s.sent == nil {
 		if s.sent, err = l.signed(s.no, t.changed, t.shift); err != nil {
 			return err
 		}
@@ -310,16 +308,6 @@ func (l *learner) send(ctx context.Context, s *seen) error {
 	return ctx.Err()
 }
 
-// again sends an order with a number that was sent before.
-func (l *learner) again(ctx context.Context, what, no string, to **seen) (err error) {
-	s := &seen{what: what, no: no}
-	if s.sent, err = l.signed(no, nil, 0); err != nil {
-		return err
-	}
-	*to = s
-	return l.send(ctx, s)
-}
-
 // cutOff sends an order, closes the connection, and sends the order again.
 func (l *learner) cutOff(ctx context.Context) (err error) {
 	no := l.number()
@@ -334,7 +322,7 @@ func (l *learner) cutOff(ctx context.Context) (err error) {
 	if err := settle.Sleep(ctx, max(l.Pause, 100*time.Millisecond)); err != nil {
 		return err
 	}
-	return l.again(ctx, "the order again whose connection was cut", no, &l.afterCut)
+	return l.try(ctx, try{what: "the order again whose connection was cut", no: no, to: &l.afterCut})
 }
 
 // burstAtOnce is how many orders of a burst are under way at once.
@@ -383,7 +371,7 @@ func (l *learner) burst(ctx context.Context) error {
 		return err
 	}
 	var again *seen
-	err := l.again(ctx, "that order again", l.throttled.no, &again)
+	err := l.try(ctx, try{what: "that order again", no: l.throttled.no, to: &again})
 	l.throttleProven = err == nil && l.created(again) && l.refused(l.repeat)
 	return err
 }
@@ -408,7 +396,7 @@ func (l *learner) leaveIdle(ctx context.Context) map[time.Duration]bool {
 			x := client.Get(ctx, l.Pair.Key)
 			mu.Lock()
 			defer mu.Unlock()
-			open[d] = x.Phase == http1.PhaseDone && x.Reused()
+			open[d] = x.Phase == http1.PhaseDone && x.Reused
 		})
 	}
 	all.Wait()

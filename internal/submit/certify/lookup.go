@@ -102,25 +102,17 @@ func (l *learner) lookupShows(f *Findings) {
 			break
 		}
 	}
-	if exists.when == "" && !exists.chooseLookup(k.absent) {
+	if exists.when == "" && !exists.choose(k.absent) {
 		f.unknown("a lookup: the answers about an order that exists and one that does not are not told from each other")
 		return
 	}
 	f.lookup = &foundLookup{request: l.LookupRequest, first: max(2*k.lag.Round(time.Second), 5*time.Second), exists: exists}
 	absent := rule{name: "the order does not exist", verdict: order.FoundAbsent.String(), from: []*seen{k.absent}}
-	if k.absent.x.Phase == http1.PhaseDone && absent.chooseLookup(k.present) {
+	if k.absent.x.Phase == http1.PhaseDone && absent.choose(k.present) {
 		f.lookup.absent, f.lookup.window = &absent, l.window
 		f.lookup.absentFor = 2*l.window + l.API.RequestTimeout + time.Minute
 	}
 	f.unknown("whether an order that a lookup does not find can still come to be: the rule for that is a comment in the rules file")
-}
-
-// chooseLookup finds a condition that the rule's answer fulfils and another one does not.
-func (r *rule) chooseLookup(other *seen) bool {
-	like := rule{verdict: order.Rejected.String(), from: r.from} // a verdict of a list of rules: conditions are the same
-	found := like.choose([]*seen{other})
-	r.when = like.when
-	return found
 }
 
 // foundLookup is a section lookup. A nil absent is none.
@@ -133,20 +125,13 @@ type foundLookup struct {
 
 // yaml writes the section. What would end a doubt by an absence is a comment: no answer shows that it may.
 func (k *foundLookup) yaml(shown func(*seen) string) string {
-	indent := func(text, with string) string {
-		var b strings.Builder
-		for line := range strings.Lines(text) {
-			b.WriteString(with + line)
-		}
-		return b.String()
-	}
 	text := "lookup:\n  request: " + quote(k.request) + "\n  first: " + k.first.String() + "\n" +
 		"  # An order that the API lists as declined fulfils the first rule, too: add what tells it apart, with the verdict rejected.\n" +
-		"  rules:\n" + indent(k.exists.yaml(shown), "  ")
+		"  rules:\n" + k.exists.yaml("    ", shown)
 	if k.absent != nil {
 		text += "  # An absent order may be posted again, or ends as exhausted. Remove these # if the API refuses every timestamp that is further than\n" +
 			"  # timestamp_window from its clock, so that a request which is still on its way cannot create it later:\n" +
-			indent(k.absent.yaml(shown), "#  ") +
+			k.absent.yaml("#    ", shown) +
 			fmt.Sprintf("#  absent_for: %s\n#  timestamp_window: %s\n", k.absentFor, k.window)
 	}
 	return text

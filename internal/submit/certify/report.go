@@ -54,7 +54,7 @@ func (f *Findings) RulesFile() string {
 		b.WriteString("rules:\n")
 	}
 	for i := range f.Rules {
-		b.WriteString(f.Rules[i].yaml(f.shown) + "\n")
+		b.WriteString(f.Rules[i].yaml("  ", f.shown) + "\n")
 	}
 	if f.lookup != nil {
 		b.WriteString(f.lookup.yaml(f.shown))

@@ -1,8 +1,8 @@
 package certify
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +15,7 @@ import (
 // rule is one that the answers led to.
 type rule struct {
 	name, verdict string
-	more          string // further lines
+	more          []string // further fields
 	from          []*seen
 	alike         []*seen // answers that may have the same rule
 	when          string
@@ -38,13 +38,18 @@ func (m *member) isCode() bool {
 	return slices.Contains(codes, m.name) && !m.list && len(m.text) < 40 && !strings.Contains(m.str, " ")
 }
 
-// members lists the scalars of a body, at most three objects deep, by path.
-func members(a *answer.Answer) (all []member) {
-	var top map[string]any
-	d := json.NewDecoder(strings.NewReader(string(a.Body)))
-	if d.UseNumber(); d.Decode(&top) != nil {
+// object returns the members at the top of a body; nil = it is no object.
+func object(a *answer.Answer) (top map[string]any) {
+	d := json.NewDecoder(bytes.NewReader(a.Body))
+	d.UseNumber()
+	if d.Decode(&top) != nil {
 		return nil
 	}
+	return top
+}
+
+// members lists the scalars of a body, at most three objects deep, by path.
+func members(a *answer.Answer) (all []member) {
 	var walk func(path string, object map[string]any, depth int)
 	walk = func(path string, object map[string]any, depth int) {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -79,16 +84,12 @@ func members(a *answer.Answer) (all []member) {
 			all = append(all, m)
 		}
 	}
-	walk("body", top, 1)
+	walk("body", object(a), 1)
 	return all
 }
 
 // keys lists the members at the top of a body.
-func keys(a *answer.Answer) []string {
-	var top map[string]json.RawMessage
-	_ = json.Unmarshal(a.Body, &top) // no object, no members
-	return slices.Sorted(maps.Keys(top))
-}
+func keys(a *answer.Answer) []string { return slices.Sorted(maps.Keys(object(a))) }
 
 // beginning is the part of a text that is the same for other orders: up to the first digit, quote or order number.
 func beginning(text, orderNo string) string {
@@ -158,16 +159,16 @@ func conditions(s *seen, wide bool) (list []string) {
 	return list
 }
 
-// matcher compiles the rule's condition, and tells for which answers it holds.
-func (r *rule) matcher() func(*seen) bool {
-	rules, err := answer.ParseRules("", []byte("rules:\n"+r.yaml(nil)))
+// matcher compiles a condition, and tells for which answers it holds.
+func matcher(when string) func(*seen) bool {
+	rules, err := answer.ParseRules("", []byte("rules: [{verdict: unsure, when: "+quote(when)+"}]"))
 	return func(s *seen) bool { return err == nil && rules.Judge(s.answer(), 1).Rule > 0 }
 }
 
 // choose finds a condition that every answer of the rule fulfils, and none of the others.
-func (r *rule) choose(others []*seen) bool {
+func (r *rule) choose(others ...*seen) bool {
 	for _, r.when = range conditions(r.from[0], r.verdict == "accepted") {
-		matches := r.matcher()
+		matches := matcher(r.when)
 		if !slices.ContainsFunc(r.from, func(s *seen) bool { return !matches(s) }) && !slices.ContainsFunc(others, matches) {
 			return true
 		}
@@ -175,17 +176,13 @@ func (r *rule) choose(others []*seen) bool {
 	return false
 }
 
-// yaml writes the rule as an entry of a rules file. shown is the answer as a comment; nil = none.
-func (r *rule) yaml(shown func(*seen) string) string {
-	text := ""
-	if shown != nil {
-		text = fmt.Sprintf("  # %s: %s\n", r.from[0].what, shown(r.from[0]))
+// yaml writes the rule as an entry of a rules file, below the answer that it was made from. Each line begins with before.
+func (r *rule) yaml(before string, shown func(*seen) string) string {
+	lines := []string{"# " + r.from[0].what + ": " + shown(r.from[0]), "- name: " + quote(r.name), "  when: " + quote(r.when), "  verdict: " + r.verdict}
+	for _, field := range r.more {
+		lines = append(lines, "  "+field)
 	}
-	text += fmt.Sprintf("  - name: %s\n    when: %s\n    verdict: %s\n", quote(r.name), quote(r.when), r.verdict)
-	if r.more != "" {
-		text += r.more
-	}
-	return text
+	return before + strings.Join(lines, "\n"+before) + "\n"
 }
 
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

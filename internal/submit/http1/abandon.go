@@ -14,7 +14,7 @@ func (c *Client) Abandon(ctx context.Context, o Order) error {
 		return normalizeError(ctx, err)
 	}
 	defer conn.abort()
-	text, err := c.heads.append(nil, &request{Order: o})
+	text, err := (&request{Order: o, head: c.orderHead, post: true}).append(nil)
 	if err == nil {
 		err = conn.Conn.SetDeadline(until)
 	}
@@ -23,6 +23,3 @@ func (c *Client) Abandon(ctx context.Context, o Order) error {
 	}
 	return err
 }
-
-// Reused reports whether the request went out on a connection that an earlier one had used.
-func (x *Exchange) Reused() bool { return x.reused }

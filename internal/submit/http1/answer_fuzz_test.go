@@ -79,7 +79,7 @@ func TestTheLastAnswerOnAConnection(t *testing.T) {
 		eachScheme(t, func(t *testing.T, w *way) {
 			c := w.client(t, w.raw(t, answering("HTTP/1.1 200 OK\r\n"+head+"Content-Length: 10\r\n\r\n{\"code\":0}")).url(), nil)
 			c.accepted(t)
-			require.Equal(t, !last, c.accepted(t).reused, head)
+			require.Equal(t, !last, c.accepted(t).Reused, head)
 		})
 	}
 }

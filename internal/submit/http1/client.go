@@ -49,10 +49,11 @@ const userAgent = "orderpost"
 // connections and the order of the steps itself, so it knows how far each request
 // got, and sends none twice. Its methods are safe for concurrent use.
 type Client struct {
-	cfg    Config
-	heads  heads
-	dialer *dialer
-	pool   pool
+	cfg         Config
+	orderHead   []byte // the constant first lines of a POST
+	accountHead []byte // and of GET of the account
+	dialer      *dialer
+	pool        pool
 
 	cachedHeader atomic.Pointer[cachedHeader] // of the last answer with no other headers that matter
 }
@@ -65,7 +66,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{cfg: cfg, dialer: d, pool: pool{keep: cfg.IdleTimeout, age: longestUse},
-		heads: heads{order: d.head(http.MethodPost, cfg.Orders, userAgent), account: d.head(http.MethodGet, cfg.Account, userAgent)}}, nil
+		orderHead: d.head(http.MethodPost, cfg.Orders), accountHead: d.head(http.MethodGet, cfg.Account)}, nil
 }
 
 // Close closes the idle connections now, and the others when their request is over.
@@ -77,12 +78,12 @@ func (c *Client) Close() { c.pool.close() }
 // If the answer names another order, or arrived before the request was sent, Post
 // closes the connection: the next answer on it might belong to another request, too.
 func (c *Client) Post(ctx context.Context, o Order) Exchange {
-	return c.do(ctx, &request{Order: o})
+	return c.do(ctx, &request{Order: o, head: c.orderHead, post: true})
 }
 
 // Get asks for the account. The request has the key, but no signature and no body.
 func (c *Client) Get(ctx context.Context, key string) Exchange {
-	return c.do(ctx, &request{get: c.heads.account, Order: Order{Key: key}})
+	return c.do(ctx, &request{Order: Order{Key: key}, head: c.accountHead})
 }
 
 // Look asks for an order by a path below the API's address. The request has the key, but no signature and no body.
@@ -91,7 +92,7 @@ func (c *Client) Look(ctx context.Context, key, orderNo, path string) Exchange {
 	if err != nil {
 		return Exchange{Err: err, Sent: time.Now(), Ended: time.Now()}
 	}
-	return c.do(ctx, &request{get: c.dialer.head(http.MethodGet, to, userAgent), Order: Order{No: orderNo, Key: key}})
+	return c.do(ctx, &request{Order: Order{No: orderNo, Key: key}, head: c.dialer.head(http.MethodGet, to)})
 }
 
 // do sends one request on an idle connection, or on a new one if none is usable.
@@ -106,7 +107,7 @@ func (c *Client) do(ctx context.Context, r *request) (x Exchange) {
 		return x
 	}
 	conn := c.takeIdle(x.Sent)
-	if x.reused = conn != nil; !x.reused {
+	if x.Reused = conn != nil; !x.Reused {
 		if conn, x.Err = c.dialer.dial(ctx, until); x.Err != nil {
 			x.Err = normalizeError(ctx, x.Err)
 			return x
@@ -213,7 +214,7 @@ func (c *Client) readEarly(ctx context.Context, conn *conn, came int64, until ti
 
 func (c *Client) send(ctx context.Context, conn *conn, r *request, until time.Time) (err, late error) {
 	buf := requestBuffers.Get().(*[]byte)
-	text, err := c.heads.append((*buf)[:0], r)
+	text, err := r.append((*buf)[:0])
 	if err == nil {
 		err, late = conn.send(ctx, text, c.cfg.headerTimeout(), until)
 	}
@@ -237,15 +238,13 @@ type Order struct {
 // request is a request for the API: an order, or GET of the account or of an order with a key alone.
 type request struct {
 	Order
-	get []byte // the first lines of a GET; nil = the order is posted
+	head []byte // the first lines
+	post bool   // the order is posted
 }
-
-// heads holds the constant first lines of both kinds of request.
-type heads struct{ order, account []byte }
 
 // head returns the constant first lines of the requests to a URL. If a proxy reads the
 // requests, they name the whole URL and hold the proxy's credentials.
-func (d *dialer) head(method string, u *url.URL, agent string) []byte {
+func (d *dialer) head(method string, u *url.URL) []byte {
 	var h fasthttp.RequestHeader
 	h.SetMethod(method)
 	h.SetRequestURI(u.RequestURI())
@@ -254,7 +253,7 @@ func (d *dialer) head(method string, u *url.URL, agent string) []byte {
 	if method == fasthttp.MethodPost {
 		h.SetContentType("application/json")
 	}
-	h.SetUserAgent(agent)
+	h.SetUserAgent(userAgent)
 	if d.absolute() {
 		h.SetRequestURI(u.String())
 		if auth := basicAuth(d.proxy); auth != "" {
@@ -268,20 +267,18 @@ func (d *dialer) head(method string, u *url.URL, agent string) []byte {
 var errHeaderValue = errors.New("the API key, the signature or the traceparent holds a character that no header can hold")
 
 // append appends the bytes of the request to b.
-func (h *heads) append(b []byte, r *request) ([]byte, error) {
+func (r *request) append(b []byte) ([]byte, error) {
 	if !fitsHeader(r.Key) || !fitsHeader(r.Signature) || !fitsHeader(r.Traceparent) {
 		return b, errHeaderValue
 	}
 	line := func(name, value string) {
 		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 	}
-	if r.get != nil {
-		b = append(b, r.get...)
-		line("X-Api-Key", r.Key)
+	b = append(b, r.head...)
+	line("X-Api-Key", r.Key)
+	if !r.post {
 		return append(b, "\r\n"...), nil
 	}
-	b = append(b, h.order...)
-	line("X-Api-Key", r.Key)
 	line("X-Signature", r.Signature)
 	if r.Traceparent != "" {
 		line("Traceparent", r.Traceparent)

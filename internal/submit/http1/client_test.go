@@ -78,7 +78,7 @@ func testStaleConnection(t *testing.T, w *way) {
 			require.EqualValues(t, 0, sent, "said to be without effect: %v", x.Err)
 		case order.Unsure:
 			require.EqualValues(t, 0, sent)
-			require.True(t, x.reused)
+			require.True(t, x.Reused)
 		default:
 			t.Fatalf("verdict %s", j.Verdict)
 		}
@@ -110,7 +110,7 @@ func testNothingWrittenOnADeadConnection(t *testing.T, w *way) {
 	x, j := c.try(t)
 	require.Equal(t, PhaseSend, x.Phase)
 	require.Equal(t, order.Retry, j.Verdict)
-	require.True(t, x.reused)
+	require.True(t, x.Reused)
 	require.EqualValues(t, 1, s.requests.Load(), "it is not repeated")
 
 	last = nil
@@ -186,7 +186,7 @@ func testDropOnAKeptConnectionIsNotRepeated(t *testing.T, w *way) {
 	c := w.client(t, s.url(), nil)
 	c.try(t)
 	x, j := c.try(t)
-	require.True(t, x.reused)
+	require.True(t, x.Reused)
 	require.Equal(t, PhaseSent, x.Phase)
 	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 2, s.requests.Load())
@@ -355,7 +355,7 @@ func testOneWritePerOrder(t *testing.T, w *way) {
 	for range 3 {
 		x := c.Post(context.Background(), Order{No: "n", Body: []byte(`{"order_no":"n","x":"` + strings.Repeat("y", 12_000) + `"}`), Key: keyA, Signature: "abc"})
 		require.Equal(t, 200, x.Answer.Status)
-		if x.reused {
+		if x.Reused {
 			require.EqualValues(t, before+1, writes.Load())
 		}
 		before = writes.Load()

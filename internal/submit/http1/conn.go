@@ -2,7 +2,6 @@ package http1
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -89,17 +88,6 @@ func (c *conn) checkIdle(now time.Time) error {
 		}
 	}
 	return nil
-}
-
-// secure starts TLS on the connection.
-func (c *conn) secure(ctx context.Context, conf *tls.Config, timeout time.Duration) error {
-	below := &recordTracker{Conn: c.Conn}
-	over := tls.Client(below, conf)
-	c.records = append(c.records, below)
-	c.Conn = over
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return over.HandshakeContext(ctx)
 }
 
 // abort closes the socket without a TLS goodbye, which could block.

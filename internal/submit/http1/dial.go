@@ -57,24 +57,17 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	if cfg.CAFile == "" {
 		return conf, nil
 	}
-	var err error
-	conf.RootCAs, err = withCA(cfg.CAFile)
-	return conf, err
-}
-
-func withCA(file string) (*x509.CertPool, error) {
-	pem, err := textfile.Read(file)
+	pem, err := textfile.Read(cfg.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("ORDERPOST_API_CA_FILE: %w", err)
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
+	if conf.RootCAs, err = x509.SystemCertPool(); err != nil {
+		conf.RootCAs = x509.NewCertPool()
 	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ORDERPOST_API_CA_FILE: %s holds no certificate", file)
+	if !conf.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ORDERPOST_API_CA_FILE: %s holds no certificate", cfg.CAFile)
 	}
-	return pool, nil
+	return conf, nil
 }
 
 // dial opens a connection that is ready for a request. It does so in a goroutine
@@ -98,8 +91,11 @@ func (d *dialer) open(ctx context.Context, until time.Time) (_ *conn, err error)
 		addr = addrOf(d.proxy)
 	}
 	raw, err := d.reach(ctx, addr)
+	if err != nil && d.proxy != nil {
+		return nil, d.proxyError(err, "%v: is it right in HTTP_PROXY, HTTPS_PROXY, NO_PROXY?", err)
+	}
 	if err != nil {
-		return nil, d.unreached(err)
+		return nil, err
 	}
 	s := &socket{Conn: raw}
 	c := &conn{Conn: s, socket: s, born: time.Now().Add(-rand.N(longestUse / 6))}
@@ -134,13 +130,14 @@ func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the others
 	defer cancel()
 	type dialed struct {
-		conn net.Conn
-		err  error
+		network string
+		conn    net.Conn
+		err     error
 	}
-	both, single := make(chan dialed, 1), make(chan dialed, 2)
-	dial := func(ctx context.Context, network string, to chan<- dialed) {
+	all := make(chan dialed, 3)
+	dial := func(ctx context.Context, network string) {
 		c, err := d.net(ctx, network, addr)
-		to <- dialed{c, err}
+		all <- dialed{network, c, err}
 	}
 	found := make(chan struct{}, 1)
 	go dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{DNSDone: func(httptrace.DNSDoneInfo) {
@@ -148,41 +145,33 @@ func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 		case found <- struct{}{}:
 		default:
 		}
-	}}), "tcp", both)
+	}}), "tcp")
 	slow := time.NewTimer(slowName)
 	defer slow.Stop()
-	select {
-	case r := <-both:
-		return r.conn, r.err
-	case <-found:
-		r := <-both
-		return r.conn, r.err
-	case <-slow.C:
-	}
-	go dial(ctx, "tcp4", single)
-	go dial(ctx, "tcp6", single)
-	var lost error // of both: it names what a person expects
-	for left := 3; left > 0; left-- {
-		var r dialed
+	var lost error // of both families: it names what a person expects
+	for left := 1; left > 0; {
 		select {
-		case r = <-both:
-			lost = r.err
-		case r = <-single:
-		}
-		if r.err == nil {
-			go func(left int) {
-				for ; left > 0; left-- {
-					var other dialed
-					select {
-					case other = <-both:
-					case other = <-single:
+		case <-found:
+			slow.Stop()
+		case <-slow.C:
+			left += 2
+			go dial(ctx, "tcp4")
+			go dial(ctx, "tcp6")
+		case r := <-all:
+			left--
+			if r.err == nil {
+				go func() {
+					for range left {
+						if other := <-all; other.conn != nil {
+							_ = other.conn.Close()
+						}
 					}
-					if other.conn != nil {
-						_ = other.conn.Close()
-					}
-				}
-			}(left - 1)
-			return r.conn, nil
+				}()
+				return r.conn, nil
+			}
+			if r.network == "tcp" {
+				lost = r.err
+			}
 		}
 	}
 	return nil, lost
@@ -192,7 +181,12 @@ func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 func (d *dialer) shakeHands(ctx context.Context, c *conn, addr string) error {
 	conf := d.conf.Clone()
 	conf.ServerName, _, _ = net.SplitHostPort(addr)
-	err := c.secure(ctx, conf, d.cfg.TLSTimeout)
+	below := &recordTracker{Conn: c.Conn}
+	over := tls.Client(below, conf)
+	c.records, c.Conn = append(c.records, below), over
+	shaking, cancel := context.WithTimeout(ctx, d.cfg.TLSTimeout)
+	defer cancel()
+	err := over.HandshakeContext(shaking)
 	if err == nil {
 		return nil
 	}

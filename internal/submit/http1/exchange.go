@@ -22,7 +22,7 @@ type Exchange struct {
 	Err    error     // why there is no complete answer
 	Sent   time.Time // when the request began
 	Ended  time.Time // when the answer was complete, or the request failed
-	reused bool      // on a connection that another request had used
+	Reused bool      // the request went out on a connection that an earlier one had used
 }
 
 // Phase says how far a request got.
@@ -59,34 +59,36 @@ func normalizeError(ctx context.Context, err error) error {
 	}
 }
 
+// dialError says why there is no connection: the fault of a proxy, or of a TLS handshake.
+type dialError struct {
+	reason string // as Reason
+	with   string // whom
+	detail string // what a person needs to act on it
+	err    error  // the cause; may be nil
+}
+
+// Error implements error.
+func (e *dialError) Error() string { return e.with + e.detail }
+
+// Unwrap returns the cause.
+func (e *dialError) Unwrap() error { return e.err }
+
 // Reason returns the phrase for a request without an answer. It holds no
 // variable parts, so equal failures can be counted.
 func (x *Exchange) Reason() string {
-	switch x.Phase {
-	case PhaseConnect:
-		return connectReason(x.Err)
-	case PhaseSend:
-		return "nothing was sent: " + causeReason(x.Err)
-	default:
-		return "no answer: " + causeReason(x.Err)
-	}
-}
-
-func connectReason(err error) string {
+	var dial *dialError
 	var dns *net.DNSError
-	var handshake *handshakeError
-	var proxy *proxyError
 	switch {
-	case errors.As(err, &proxy):
-		return "proxy not reached"
-	case errors.As(err, &dns):
+	case x.Phase == PhaseSend:
+		return "nothing was sent: " + causeReason(x.Err)
+	case x.Phase != PhaseConnect:
+		return "no answer: " + causeReason(x.Err)
+	case errors.As(x.Err, &dial):
+		return dial.reason
+	case errors.As(x.Err, &dns):
 		return "name not resolved"
-	case errors.As(err, &handshake) && handshake.distrust:
-		return "certificate not trusted"
-	case errors.As(err, &handshake):
-		return "TLS handshake failed"
 	default:
-		return "no connection: " + causeReason(err)
+		return "no connection: " + causeReason(x.Err)
 	}
 }
 
@@ -112,16 +114,13 @@ func causeReason(err error) string {
 // colon; "" if the reason is enough.
 func (x *Exchange) Detail() string {
 	err := x.Err
+	var dial *dialError
 	var dns *net.DNSError
-	var handshake *handshakeError
-	var proxy *proxyError
 	switch {
-	case errors.As(err, &proxy):
-		return ": " + proxy.proxy + ": " + proxy.words
+	case errors.As(err, &dial):
+		return ": " + dial.detail
 	case errors.As(err, &dns):
 		return ": " + dns.Name
-	case errors.As(err, &handshake):
-		return ": " + handshake.words
 	case err != nil && strings.Contains(err.Error(), "remote error: tls: "): // a TLS alert; crypto/tls has no type for it
 		return ": " + alertWords(err.Error())
 	default:

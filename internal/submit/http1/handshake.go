@@ -15,37 +15,23 @@ import (
 	"time"
 )
 
-// handshakeError says why a TLS handshake failed and what to do about it.
-type handshakeError struct {
-	addr     string // the server's
-	words    string
-	distrust bool // the server's certificate is not trusted
-	err      error
-}
-
-// Error implements error.
-func (e *handshakeError) Error() string { return "TLS with " + e.addr + ": " + e.words }
-
-// Unwrap returns the cause.
-func (e *handshakeError) Unwrap() error { return e.err }
-
 // explain describes a failed handshake in words that a user can act on.
-func explain(addr, host string, err error) *handshakeError {
-	e := &handshakeError{addr: addr, err: err}
+func explain(addr, host string, err error) *dialError {
+	e := &dialError{reason: "TLS handshake failed", with: "TLS with " + addr + ": ", err: err}
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var timeout net.Error
 	switch {
 	case errors.As(err, &verify):
-		e.distrust, e.words = true, certificateWords(verify, host, time.Now())
+		e.reason, e.detail = "certificate not trusted", certificateWords(verify, host, time.Now())
 	case errors.As(err, &record):
-		e.words = "the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https?"
+		e.detail = "the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https?"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.words = "the handshake took too long"
+		e.detail = "the handshake took too long"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		e.words = "the connection was closed during the handshake"
+		e.detail = "the connection was closed during the handshake"
 	default:
-		e.words = alertWords(err.Error())
+		e.detail = alertWords(err.Error())
 	}
 	return e
 }

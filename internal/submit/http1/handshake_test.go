@@ -182,8 +182,8 @@ func TestAHandshakeIsBrokenOff(t *testing.T) {
 }
 
 func TestOtherWordsOfAHandshake(t *testing.T) {
-	require.Equal(t, "something else", explain("a:1", "a", errors.New("something else")).words)
-	require.Contains(t, explain("a:1", "a", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.TooManyIntermediates}}).words, "intermediate")
+	require.Equal(t, "something else", explain("a:1", "a", errors.New("something else")).detail)
+	require.Contains(t, explain("a:1", "a", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.TooManyIntermediates}}).detail, "intermediate")
 	require.Equal(t, "a.example, b.example, c.example, …", namesOf(&x509.Certificate{DNSNames: []string{"a.example", "b.example", "c.example", "d.example"}}))
 	require.Equal(t, "no name at all", namesOf(&x509.Certificate{}))
 }

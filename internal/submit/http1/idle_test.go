@@ -73,7 +73,7 @@ func TestSessionTicketsOnAnUnusedConnection(t *testing.T) {
 		c.pool.put(conn)
 		x, _ := c.try(t)
 		require.NoError(t, x.Err)
-		require.True(t, x.reused || conn.requests == 1)
+		require.True(t, x.Reused || conn.requests == 1)
 		c.Close()
 	}
 }
@@ -108,7 +108,7 @@ func TestEndsOnAnUnusedConnection(t *testing.T) {
 			close(idle)
 			require.NoError(t, conn.socket.readable())
 			require.Error(t, conn.checkIdle(time.Now()))
-			require.False(t, c.accepted(t).reused)
+			require.False(t, c.accepted(t).Reused)
 		})
 	}
 }
@@ -134,7 +134,7 @@ func TestUnaskedAnswerInsideTLS(t *testing.T) {
 	c := w.client(t, "https://"+s.ln.Addr().String(), nil)
 	c.accepted(t)
 	x, _ := c.try(t)
-	require.False(t, x.reused)
+	require.False(t, x.Reused)
 
 	// Were it overlooked, it would be known as soon as it is read.
 	conn := c.pool.take()
@@ -197,7 +197,7 @@ func TestPoolClosesWhatItKeepsForTooLong(t *testing.T) {
 
 	young.used = time.Now().Add(-2 * time.Minute)
 	c.pool.idle = append(c.pool.idle, young)
-	require.False(t, c.accepted(t).reused, "one that has aged is not used, whether it was swept or not")
+	require.False(t, c.accepted(t).Reused, "one that has aged is not used, whether it was swept or not")
 	require.Error(t, young.checkIdle(time.Now()))
 
 	late := dialled(t, c)
@@ -253,7 +253,7 @@ func testUnaskedAnswerIsNotTheNextOrders(t *testing.T, w *way) {
 	require.NoError(t, c.pool.idle[0].socket.readable()) // until it is there
 	x, j := c.try(t)
 	require.Equal(t, order.Rejected, j.Verdict)
-	require.False(t, x.reused)
+	require.False(t, x.Reused)
 }
 
 func TestTwoAnswersAtOnceEndTheConnection(t *testing.T) {
@@ -273,7 +273,7 @@ func TestTwoAnswersAtOnceEndTheConnection(t *testing.T) {
 		require.Empty(t, j.Hold)
 		x, j := c.try(t)
 		require.Equal(t, order.Rejected, j.Verdict)
-		require.False(t, x.reused)
+		require.False(t, x.Reused)
 	})
 }
 

@@ -53,29 +53,8 @@ func proxyFor(target *url.URL) (*url.URL, error) {
 	return u, nil
 }
 
-// proxyError says what is wrong with the proxy that the environment names.
-type proxyError struct {
-	proxy string // without credentials
-	words string
-	err   error // may be nil
-}
-
-// Error implements error.
-func (e *proxyError) Error() string { return "proxy " + e.proxy + ": " + e.words }
-
-// Unwrap returns the cause.
-func (e *proxyError) Unwrap() error { return e.err }
-
-// unreached adds the proxy's name to a dial error, if there is a proxy.
-func (d *dialer) unreached(err error) error {
-	if d.proxy == nil {
-		return err
-	}
-	return d.proxyError(err, "%v: is it right in HTTP_PROXY, HTTPS_PROXY, NO_PROXY?", err)
-}
-
 func (d *dialer) proxyError(err error, format string, args ...any) error {
-	return &proxyError{proxy: d.proxy.Scheme + "://" + d.proxy.Host, words: fmt.Sprintf(format, args...), err: err}
+	return &dialError{reason: "proxy not reached", with: "proxy ", detail: d.proxy.Scheme + "://" + d.proxy.Host + ": " + fmt.Sprintf(format, args...), err: err}
 }
 
 // ProxyAdvice says what to do if a proxy answered an order with 407 or 511.
@@ -111,7 +90,7 @@ func (d *dialer) pass(ctx context.Context, c *conn) error {
 		ask = d.socks
 	}
 	err := ask(ctx, c)
-	var told *proxyError
+	var told *dialError
 	if err != nil && !errors.As(err, &told) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -162,19 +141,13 @@ func readConnected(r io.Reader) (status int, reason string, err error) {
 			break
 		}
 	}
-	return h.StatusCode(), clean(h.StatusMessage()), nil
-}
-
-// clean returns the printable ASCII of a proxy's status text, at most 64 bytes.
-func clean(text []byte) string {
-	text = text[:min(len(text), 64)]
-	out := make([]byte, 0, len(text))
-	for _, b := range text {
-		if b >= ' ' && b < 0x7f {
-			out = append(out, b)
+	text := h.StatusMessage()
+	return h.StatusCode(), strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f { // not printable ASCII
+			return -1
 		}
-	}
-	return string(out)
+		return r
+	}, string(text[:min(len(text), 64)])), nil
 }
 
 // single reads one byte at a time.

@@ -41,7 +41,7 @@ func TestWhatAProxyIsShown(t *testing.T) {
 		})
 		c, p := behind(t, "http", secure, base)
 		c.accepted(t)
-		require.True(t, c.accepted(t).reused)
+		require.True(t, c.accepted(t).Reused)
 		require.Equal(t, 200, c.Get(context.Background(), keyA).Answer.Status)
 		require.Len(t, p.asked, 1)
 		first := p.asked[0]

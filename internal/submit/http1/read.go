@@ -216,7 +216,7 @@ var (
 )
 
 // undo decodes gzip, although no Content-Encoding was asked for. It returns at most
-// [answer.MaxBody] bytes, and an error for other encodings.
+// [answer.MaxBody] bytes, with an error what it read before, and an error for other encodings.
 func undo(body []byte, encoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
@@ -229,20 +229,12 @@ func undo(body []byte, encoding string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return readBounded(z)
+		text, err := io.ReadAll(io.LimitReader(z, answer.MaxBody+1))
+		if len(text) > answer.MaxBody {
+			return text[:answer.MaxBody], errTooLong
+		}
+		return text, err
 	default:
 		return body, errEncoding
 	}
-}
-
-// readBounded reads at most [answer.MaxBody] bytes. With an error it returns what it
-// read before.
-func readBounded(r io.Reader) ([]byte, error) {
-	var buf bytes.Buffer
-	_, err := buf.ReadFrom(io.LimitReader(r, answer.MaxBody+1))
-	if buf.Len() > answer.MaxBody {
-		buf.Truncate(answer.MaxBody)
-		err = errTooLong
-	}
-	return buf.Bytes(), err
 }

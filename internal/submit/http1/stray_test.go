@@ -83,7 +83,7 @@ func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
 		for _, reused := range []bool{false, false, false, true} {
 			x, _ := c.try(t)
 			require.NoError(t, x.Err)
-			require.Equal(t, reused, x.reused)
+			require.Equal(t, reused, x.Reused)
 		}
 		require.EqualValues(t, 4, s.requests.Load())
 	})
@@ -95,7 +95,7 @@ func TestAnAPIWithItsOwnNumbersKeepsItsConnections(t *testing.T) {
 	for _, reused := range []bool{false, true} {
 		x, _ := c.try(t)
 		require.NoError(t, x.Err)
-		require.Equal(t, reused, x.reused)
+		require.Equal(t, reused, x.Reused)
 	}
 }
 
