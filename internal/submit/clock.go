@@ -16,36 +16,20 @@ import (
 )
 
 // ClockMode is the setting of ORDERPOST_CLOCK.
-type ClockMode uint8
+type ClockMode string
 
 // The clock modes.
 const (
 	// ClockLocal stamps with this machine's clock.
-	ClockLocal ClockMode = iota
+	ClockLocal ClockMode = "local"
 	// ClockServer stamps with this machine's clock, corrected by the offset
 	// estimated from the API's answers.
-	ClockServer
+	ClockServer ClockMode = "server"
 )
-
-// String returns the setting's value.
-func (m ClockMode) String() string {
-	if m == ClockServer {
-		return "server"
-	}
-	return "local"
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (m ClockMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (m *ClockMode) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case "local":
-		*m = ClockLocal
-	case "server":
-		*m = ClockServer
-	default:
+	if *m = ClockMode(text); *m != ClockLocal && *m != ClockServer {
 		return fmt.Errorf("unknown clock %q: expected local or server", text)
 	}
 	return nil

@@ -218,13 +218,13 @@ func TestKeysFromFilesAreReadAgain(t *testing.T) {
 	require.Equal(t, &stubSigner{" s 1 "}, first[0].Signer, "a secret is taken as it is, but for the line end")
 	again, err := f.Pairs()
 	require.NoError(t, err)
-	require.True(t, first[0].same(again[0]))
+	require.True(t, first[0] == again[0])
 
 	write("k0\nk1\n", "s0\n s 1 \n")
 	two, err := f.Pairs()
 	require.NoError(t, err)
 	require.Len(t, two, 2)
-	require.True(t, first[0].same(two[1]), "an unchanged pair keeps its signer")
+	require.True(t, first[0] == two[1], "an unchanged pair keeps its signer")
 
 	write("k0\nk1\nk2", "s0\n")
 	_, err = f.Pairs()
@@ -232,7 +232,7 @@ func TestKeysFromFilesAreReadAgain(t *testing.T) {
 	write("k1\n", "other\n")
 	changed, err := f.Pairs()
 	require.NoError(t, err)
-	require.False(t, first[0].same(changed[0]))
+	require.False(t, first[0] == changed[0])
 }
 
 func TestNothingPrintsAKeyOrASecret(t *testing.T) {

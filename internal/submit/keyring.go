@@ -24,21 +24,27 @@ type keyring struct {
 
 	mu      sync.Mutex
 	pairs   []*pairState
-	active  *pairState
+	active  int  // the index of the pair in use; those before it are bad
+	allBad  bool // the pair in use, the last one, is bad, too
 	lastErr string
 }
 
 func newKeyring(source KeySource, log zerolog.Logger) (*keyring, error) {
 	k := &keyring{source: source, log: log}
-	pairs, err := source.Pairs()
-	if err == nil {
-		err = checkPairs(pairs)
-	}
+	pairs, err := k.read()
 	if err != nil {
 		return nil, err
 	}
 	k.take(pairs)
 	return k, nil
+}
+
+func (k *keyring) read() ([]KeyPair, error) {
+	pairs, err := k.source.Pairs()
+	if err != nil {
+		return nil, err
+	}
+	return pairs, checkPairs(pairs)
 }
 
 // where names the settings that hold the pairs.
@@ -57,7 +63,7 @@ func (k *keyring) take(pairs []KeyPair) {
 	for _, p := range pairs {
 		s := &pairState{KeyPair: p, shared: &shared{}}
 		for _, old := range k.pairs {
-			if old.same(p) {
+			if old.KeyPair == p {
 				s.shared = old.shared
 			}
 		}
@@ -67,23 +73,20 @@ func (k *keyring) take(pairs []KeyPair) {
 		known = append(known[:len(known):len(known)], old.KeyPair) // an answer to a request in flight may show its key
 	}
 	k.scrub.Store(newScrubber(known))
-	k.pairs, k.active = states, states[0]
+	k.pairs, k.active, k.allBad = states, 0, false
 }
 
 // use returns the active pair.
 func (k *keyring) use() *pairState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.active
+	return k.pairs[k.active]
 }
 
 // reload reads the pairs from the source again. If that fails, the pairs stay, and
 // the error is logged once.
 func (k *keyring) reload() (changed bool) {
-	pairs, err := k.source.Pairs()
-	if err == nil {
-		err = checkPairs(pairs)
-	}
+	pairs, err := k.read()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
@@ -94,11 +97,11 @@ func (k *keyring) reload() (changed bool) {
 		return false
 	}
 	k.lastErr = ""
-	if k.equal(pairs) {
+	if slices.EqualFunc(k.pairs, pairs, func(old *pairState, p KeyPair) bool { return old.KeyPair == p }) {
 		return false
 	}
 	k.take(pairs)
-	k.log.Info().Int("pairs", len(pairs)).Stringer("key", k.active.KeyPair).Msg("API keys reloaded")
+	k.log.Info().Int("pairs", len(pairs)).Stringer("key", pairs[0]).Msg("API keys reloaded")
 	return true
 }
 
@@ -112,56 +115,36 @@ func (k *keyring) note() string {
 	return "going on with the old API keys: " + k.lastErr
 }
 
-func (k *keyring) equal(pairs []KeyPair) bool {
-	if len(pairs) != len(k.pairs) {
-		return false
-	}
-	for i, p := range pairs {
-		if !k.pairs[i].same(p) {
-			return false
-		}
-	}
-	return true
-}
-
-// markBad marks a pair as bad and switches to the first good one. none says that all
-// pairs are bad.
+// markBad marks the pair in use as bad and switches to the next one. none says that all
+// pairs are bad. A pair that is in use no more changes nothing.
 func (k *keyring) markBad(p *pairState) (next *pairState, none bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p.bad = true
-	if k.active != p {
-		return k.active, false
+	switch {
+	case k.pairs[k.active] != p:
+	case k.active == len(k.pairs)-1:
+		k.allBad = true
+		return p, true
+	default:
+		k.active++
 	}
-	for _, s := range k.pairs {
-		if !s.bad {
-			k.active = s
-			return s, false
-		}
-	}
-	return k.active, true
+	return k.pairs[k.active], false
 }
 
-// retryAll clears the marks if all pairs are bad, and switches to the first pair.
+// retryAll begins again with the first pair if all are bad.
 func (k *keyring) retryAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range k.pairs {
-		if !s.bad {
-			return
-		}
+	if k.allBad {
+		k.active, k.allBad = 0, false
 	}
-	for _, s := range k.pairs {
-		s.bad = false
-	}
-	k.active = k.pairs[0]
 }
 
 // inUse reports whether the pair is the active one and not bad.
 func (k *keyring) inUse(p *pairState) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.active == p && !p.bad
+	return k.pairs[k.active] == p && !k.allBad
 }
 
 // scrubber masks API keys in text from outside. An API may answer "unknown key

@@ -1,10 +1,8 @@
 package submit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -42,31 +40,15 @@ func mask(key string) string {
 // String masks the key.
 func (p KeyPair) String() string { return mask(p.Key) }
 
-// GoString masks the key.
-func (p KeyPair) GoString() string { return "submit.KeyPair{" + mask(p.Key) + "}" }
-
 // Format masks the key whatever the verb.
 func (p KeyPair) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(mask(p.Key))) }
 
 // MarshalText masks the key.
 func (p KeyPair) MarshalText() ([]byte, error) { return []byte(mask(p.Key)), nil }
 
-// MarshalJSON masks the key.
-func (p KeyPair) MarshalJSON() ([]byte, error) { return json.Marshal(mask(p.Key)) }
-
-// same reports whether two pairs are equal. Signers of an incomparable type are never
-// equal.
-func (p KeyPair) same(q KeyPair) bool {
-	if p.Key != q.Key {
-		return false
-	}
-	tp, tq := reflect.TypeOf(p.Signer), reflect.TypeOf(q.Signer)
-	return tp == tq && (tp == nil || (tp.Comparable() && p.Signer == q.Signer))
-}
-
 // KeySource returns the account's key pairs in order of preference. The submitter
 // calls it at the start, at every denial and every Config.KeyReload. A pair is the
-// same as before if its Key and its Signer are equal (==).
+// same as before if its Key and its Signer are equal (==), which must be comparable.
 type KeySource interface {
 	Pairs() ([]KeyPair, error)
 }
@@ -137,10 +119,7 @@ type FileKeys struct {
 	newSigner func(secret string) (Signer, error)
 
 	mu      sync.Mutex
-	key     string // the texts of the last read
-	secret  string
-	pairs   []KeyPair
-	signers map[[2]string]Signer
+	signers map[[2]string]Signer // of the pairs that were read last
 }
 
 // NewFileKeys returns a FileKeys. It reads the pairs once to find mistakes.
@@ -148,11 +127,9 @@ func NewFileKeys(cfg KeyConfig, newSigner func(secret string) (Signer, error)) (
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	f := &FileKeys{cfg: cfg, newSigner: newSigner, signers: map[[2]string]Signer{}}
-	if _, err := f.Pairs(); err != nil {
-		return nil, err
-	}
-	return f, nil
+	f := &FileKeys{cfg: cfg, newSigner: newSigner}
+	_, err := f.Pairs()
+	return f, err
 }
 
 // Pairs implements [KeySource]. Its errors show no content of the files.
@@ -167,21 +144,7 @@ func (f *FileKeys) Pairs() ([]KeyPair, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pairs != nil && key == f.key && secret == f.secret {
-		return f.pairs, nil
-	}
-	pairs, err := f.build(lines(key), lines(secret))
-	if err != nil {
-		return nil, err
-	}
-	f.key, f.secret, f.pairs = key, secret, pairs
-	return pairs, nil
-}
-
-// Where names the variables that hold the pairs, for messages.
-func (f *FileKeys) Where() string { return f.cfg.keyName() + " and " + f.cfg.secretName() }
-
-func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
+	keys, secrets := lines(key), lines(secret)
 	if len(keys) != len(secrets) {
 		return nil, fmt.Errorf("%s holds %d key(s), %s %d secret(s): give one secret for each key, in the same order", f.cfg.keyName(), len(keys), f.cfg.secretName(), len(secrets))
 	}
@@ -209,6 +172,9 @@ func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
 	return pairs, nil
 }
 
+// Where names the variables that hold the pairs, for messages.
+func (f *FileKeys) Where() string { return f.cfg.keyName() + " and " + f.cfg.secretName() }
+
 func readSetting(name string, value secret.Text, file string) (string, error) {
 	if file == "" {
 		return string(value), nil
@@ -231,11 +197,8 @@ func lines(text string) []string {
 	return out
 }
 
-// pairState is a pair and what the answers showed about it. The pair itself never
-// changes.
+// pairState is a pair, and what the answers showed about it. Neither is replaced.
 type pairState struct {
 	KeyPair
 	shared *shared
-
-	bad bool // guarded by keyring.mu
 }
