@@ -11,15 +11,13 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// fullJitter returns waits between 0 and a limit, uniformly distributed. The limit
-// starts at base and doubles up to longest. The library randomizes an interval by
-// ±100 %, so the intervals are half as long as the limits.
-func fullJitter(base, longest time.Duration) *backoff.ExponentialBackOff {
+// waitsFrom returns waits that begin at base and double up to longest, each randomized by a share of itself.
+func waitsFrom(base, longest time.Duration, share float64) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(max(base/2, 1)),
-		backoff.WithMaxInterval(max(longest/2, 1)),
+		backoff.WithInitialInterval(max(min(base, longest), 1)),
+		backoff.WithMaxInterval(max(longest, 1)),
 		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(1),
+		backoff.WithRandomizationFactor(share),
 		backoff.WithMaxElapsedTime(0), // type budget bounds the time, without the waits at the gate
 	)
 }
@@ -37,11 +35,11 @@ func newBudget(cfg *Config) budget {
 	return budget{cfg: cfg, began: time.Now()}
 }
 
-// next returns the wait before the next attempt, at least floor. ok is false if the
-// submission has no attempts left, or too little time for the wait.
+// next returns the wait before the next attempt, at least floor. It lies anywhere between 0 and a limit that
+// doubles. ok is false if the submission has no attempts left, or too little time for the wait.
 func (b *budget) next(floor time.Duration) (wait time.Duration, ok bool) {
 	if b.waits == nil {
-		b.waits = fullJitter(b.cfg.RetryBase, b.cfg.RetryMax)
+		b.waits = waitsFrom(b.cfg.RetryBase/2, b.cfg.RetryMax/2, 1) // 0 to twice the interval
 	}
 	wait = max(b.waits.NextBackOff(), floor)
 	spent := time.Since(b.began) - b.gated
@@ -52,13 +50,7 @@ func (b *budget) next(floor time.Duration) (wait time.Duration, ok bool) {
 // It doubles each time that the order has used up a submission's attempts, and is
 // randomized by ±50 %.
 func (b *budget) delay(h order.History, floor time.Duration) time.Duration {
-	d := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(min(b.cfg.RetryDelayBase, b.cfg.RetryDelayMax)),
-		backoff.WithMaxInterval(b.cfg.RetryDelayMax),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0),
-	)
+	d := waitsFrom(b.cfg.RetryDelayBase, b.cfg.RetryDelayMax, 0.5)
 	wait := d.NextBackOff()
 	for range min(h.Attempts/b.cfg.RetrySubmissionAttempts-1, 64) {
 		wait = d.NextBackOff()

@@ -13,21 +13,18 @@ import (
 )
 
 // conclude turns the exchange into a verdict, applies its consequences to the pool,
-// releases the permit, and returns how the submission ends, or EndNone if it goes on.
-func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *http1.Exchange, f attemptFacts) order.End {
+// releases the permit, and returns how the submission ends, or EndNone if it goes on. The event has what was known
+// before the answer.
+func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *http1.Exchange, event AttemptEvent, span Span) order.End {
 	j := t.judgement(x)
 	mistimed := t.mistimed(x, &j)
 	t.clock.observe(&x.Answer, x.Sent, x.Ended, mistimed)
 	again := mistimed && t.stampAgain(x, &j)
 	t.record(x, &j)
-	event := AttemptEvent{
-		OrderNo: t.Order.OrderNo(), TraceID: f.span.TraceID, Verdict: j.Verdict, Status: x.Answer.Status,
-		Reason: j.Reason, Attempt: t.report.History.Attempts, Started: x.Sent, Duration: x.Ended.Sub(x.Sent),
-		RequestBytes: f.size, GateWait: f.waited, RateWait: p.RateWaited(),
-	}
+	event.Verdict, event.Status, event.Reason, event.Started, event.Duration = j.Verdict, x.Answer.Status, j.Reason, x.Sent, x.Ended.Sub(x.Sent)
 	t.watch.Attempted(event)
-	if f.span.Ended != nil {
-		f.span.Ended(event)
+	if span.Ended != nil {
+		span.Ended(event)
 	}
 	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("timestamp", t.report.History.LastTimestamp).Int64("at_ns", x.Ended.UnixNano()).Stringer("verdict", j.Verdict).Int("status", x.Answer.Status).
 		Str("reason", j.Reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
@@ -37,7 +34,7 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 		return t.onMistimed(ctx, p)
 	}
 	end := t.applyToPool(ctx, p, pair, x, &j)
-	if end != order.EndNone || again {
+	if end != order.EndNone || again || j.Verdict == order.Denied { // whose pair works
 		return end
 	}
 	return t.retryOrReturn(ctx, &j)
@@ -86,7 +83,7 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 	t.before = *h
 	r.Verdict, r.Final, r.Status, r.Reason = j.Verdict, j.Final, x.Answer.Status, j.Reason
 	r.Response, r.Said, r.API, t.shown = t.excerpt(x.Answer.Body), "", nil, ""
-	if j.Verdict == order.Accepted {
+	if j.Verdict.Created() {
 		r.API = t.kept(&x.Answer)
 	} else {
 		r.Said, t.shown = x.Answer.Said(t.Order.OrderNo()), x.Answer.Shown()
@@ -99,11 +96,11 @@ func (t *submission) record(x *http1.Exchange, j *answer.Judgement) {
 		r.Error = "" // people read both
 	}
 	switch {
-	case j.Verdict == order.Unsure && j.Hold != "" && j.Rule == 0 && x.Answer.Complete:
+	case j.Verdict.LeavesDoubt() && j.Hold != "" && j.Rule == 0 && x.Answer.Complete:
 		t.keep(&x.Answer, order.Unexplained, j.Reason)
 	case j.Verdict.LeavesDoubt():
 		h.Doubt(j.Reason)
-	case j.Verdict == order.Accepted, j.Final:
+	case j.Verdict.Created(), j.Final:
 		h.Unsure = false
 	}
 	if len(r.Trail) == maxTrail {
@@ -149,11 +146,13 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 		t.gate.HoldByAnswer(gate.BlockAnswer, t.clean(j.Hold))
 	}
 	switch j.Verdict {
-	case order.Accepted, order.Duplicate:
-		if ruleAt := t.wrongRule(j); ruleAt != "" {
+	case order.Accepted:
+		t.refusals.orderCreated()
+		p.Release(sig)
+		return order.EndAnswer
+	case order.Duplicate:
+		if ruleAt := t.wrongRule(); ruleAt != "" {
 			t.holdForRule(ruleAt)
-		} else if j.Verdict == order.Accepted {
-			t.refusals.orderCreated()
 		} else {
 			t.refusals.orderKnown()
 		}
@@ -226,24 +225,20 @@ func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairSta
 	if proven {
 		detail += "; the account answers, but signed orders are denied: is the secret right?"
 	}
-	decision := denialReject
 	if t.faults.failed(faultDenial, orderNo, pair.shared, x.Ended) >= denialProofs {
-		t.faults.forget(orderNo)
-		p.Release(sig)
-	} else {
-		t.denied(pair, proven, detail)
-		p.Release(sig)
-		decision = t.awaitDenial(ctx, pair)
+		defer p.Release(sig)
+		return t.atFault()
 	}
-	switch decision {
-	case denialRetry:
-		return order.EndNone
-	case denialReject:
-		t.report.Verdict, t.report.Reason = order.Rejected, "denied though others on the same pair are accepted"
-		return order.EndAnswer
-	default:
-		return t.interruptedOr(ctx, order.EndHandBack)
-	}
+	t.denied(pair, proven, detail)
+	p.Release(sig)
+	return t.awaitDenial(ctx, pair)
+}
+
+// atFault rejects a denied order, because the pair works for others.
+func (t *submission) atFault() order.End {
+	t.faults.forget(t.Order.OrderNo())
+	t.report.Verdict, t.report.Reason = order.Rejected, "denied though others on the same pair are accepted"
+	return order.EndAnswer
 }
 
 // retryOrReturn handles verdicts that do not settle the order. It waits for the next
@@ -252,8 +247,6 @@ func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairSta
 func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) order.End {
 	h, l := t.report.History, t.lookup()
 	switch {
-	case j.Verdict == order.Denied: // onDenied found that the pair works
-		return order.EndNone
 	case j.Verdict == order.Unsure && t.parks() && t.unexplained():
 		return t.interruptedOr(ctx, order.EndHandBack)
 	case j.Verdict == order.Unsure && ctx.Err() == nil && l != nil:
@@ -276,36 +269,27 @@ func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) ord
 	return t.wait(ctx, wait)
 }
 
-// denialDecision says what becomes of a denied order.
-type denialDecision uint8
-
-const (
-	denialHandBack denialDecision = iota // the pair is bad, or the submission must end
-	denialRetry                          // the pair may work: try again
-	denialReject                         // the pair works for other orders: this one is at fault
-)
-
 // awaitDenial waits until it is known whether the pair or the order is at fault. If no
-// other order tries the pair, the denied one must try it again itself.
-func (t *submission) awaitDenial(ctx context.Context, pair *pairState) denialDecision {
-	ctx, cancel := context.WithTimeout(ctx, denialWait)
-	defer cancel()
+// other order tries the pair, the denied one must try it again itself: EndNone. It goes back to
+// the queue if the pair is bad, or nobody knows after denialWait.
+func (t *submission) awaitDenial(ctx context.Context, pair *pairState) order.End {
+	long := time.NewTimer(denialWait)
+	defer long.Stop()
 	for {
 		gateChanged := t.gate.Changed()
 		left, trying := t.gate.SuspectWait(gate.BlockCredentials)
 		proven, fresh, changed := t.faults.provenSince(t.Order.OrderNo())
 		switch {
 		case fresh && proven >= denialProofs:
-			t.faults.forget(t.Order.OrderNo())
-			return denialReject
+			return t.atFault()
 		case fresh:
-			return denialRetry
+			return order.EndNone
 		case !t.keys.inUse(pair), t.gate.IsDraining():
-			return denialHandBack
+			return t.interruptedOr(ctx, order.EndHandBack)
 		case trying && left <= 0:
-			return denialRetry
+			return order.EndNone
 		}
-		due := make(<-chan time.Time)
+		var due <-chan time.Time
 		if trying {
 			due = time.After(left)
 		}
@@ -313,8 +297,10 @@ func (t *submission) awaitDenial(ctx context.Context, pair *pairState) denialDec
 		case <-changed:
 		case <-gateChanged:
 		case <-due:
+		case <-long.C:
+			return order.EndHandBack
 		case <-ctx.Done():
-			return denialHandBack
+			return t.interrupted(ctx, context.Cause(ctx))
 		}
 	}
 }

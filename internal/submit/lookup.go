@@ -117,45 +117,43 @@ func (t *submission) look(ctx context.Context, l *answer.Lookup) order.End {
 	found, reason := l.Judge(&x.Answer)
 	t.watch.LookedUp(found)
 	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("at_ns", x.Ended.UnixNano()).Stringer("found", found).Int("status", x.Answer.Status).Str("reason", reason).Msg("order looked up")
-	r := t.report
-	if found != order.FoundNothing {
-		p.Release(gate.Signal{})
-		r.Status, r.Reason, r.Response, r.Repost = x.Answer.Status, answer.Bounded(t.clean(reason), 200), t.excerpt(x.Answer.Body), l.Repost
-		if r.API = nil; found == order.FoundExists {
-			r.API = t.kept(&x.Answer)
-		} else {
-			r.Said = x.Answer.Said(t.Order.OrderNo())
-		}
-		end := r.LookedUp(found, t.AbsentFor, l.AbsentFor, time.Now())
-		if end == order.EndAbsent && r.Repost && spent(&t.cfg, r.History, time.Now()) {
-			end = order.EndTotalBudget
-		}
-		if end != order.EndLookup {
-			return end
-		}
-		r.Error = "the API does not have the order yet; an absence counts if it is said again, " + l.AbsentFor.String() + " later"
-		return t.lookAgain(l.AbsentFor - t.AbsentFor)
-	}
+	var sig gate.Signal
 	switch status := x.Answer.Status; {
-	case status == 0 && ctx.Err() != nil:
-		p.Release(gate.Signal{})
-		return t.interrupted(ctx, context.Cause(ctx))
+	case found != order.FoundNothing, status == 0 && ctx.Err() != nil:
 	case status == http.StatusTooManyRequests:
 		t.gate.Throttle(t.capRetryAfter(answer.RetryAfter(x.Answer.Header, x.Ended)), x.Sent)
-		p.Release(gate.Signal{})
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		t.shown = x.Answer.Shown()
 		t.denied(pair, false, "a lookup was denied"+t.answered())
-		p.Release(gate.Signal{Verdict: order.Denied})
+		sig.Verdict = order.Denied
 	case status == 0 || status >= http.StatusInternalServerError:
-		p.Release(gate.Signal{Verdict: order.Retry, Failed: true, Cause: answer.Bounded(t.clean(causeOf(&x, x.Reason())), 200)})
-	default:
-		p.Release(gate.Signal{})
-		if t.looks.uncovered.Swap(int64(status)) != int64(status) {
-			t.log.Warn().Str("order_no", t.Order.OrderNo()).Int("status", status).Str("answer", x.Answer.Shown()).Msg("no lookup rule covers this answer; such orders stay in doubt")
-		}
+		sig = gate.Signal{Verdict: order.Retry, Failed: true, Cause: answer.Bounded(t.clean(causeOf(&x, x.Reason())), 200)}
+	case t.looks.uncovered.Swap(int64(status)) != int64(status):
+		t.log.Warn().Str("order_no", t.Order.OrderNo()).Int("status", status).Str("answer", x.Answer.Shown()).Msg("no lookup rule covers this answer; such orders stay in doubt")
 	}
-	return t.lookAgain(t.budget.delay(r.History, l.First))
+	p.Release(sig)
+	r := t.report
+	switch {
+	case x.Answer.Status == 0 && ctx.Err() != nil:
+		return t.interrupted(ctx, context.Cause(ctx))
+	case found == order.FoundNothing:
+		return t.lookAgain(t.budget.delay(r.History, l.First))
+	}
+	r.Status, r.Reason, r.Response, r.Repost = x.Answer.Status, answer.Bounded(t.clean(reason), 200), t.excerpt(x.Answer.Body), l.Repost
+	if r.API = nil; found == order.FoundExists {
+		r.API = t.kept(&x.Answer)
+	} else {
+		r.Said = x.Answer.Said(t.Order.OrderNo())
+	}
+	end := r.LookedUp(found, t.AbsentFor, l.AbsentFor, time.Now())
+	if end == order.EndAbsent && r.Repost && spent(&t.cfg, r.History, time.Now()) {
+		end = order.EndTotalBudget
+	}
+	if end != order.EndLookup {
+		return end
+	}
+	r.Error = "the API does not have the order yet; an absence counts if it is said again, " + l.AbsentFor.String() + " later"
+	return t.lookAgain(l.AbsentFor - t.AbsentFor)
 }
 
 // lookAgain gives the order back until it is looked up the next time. Another process may get it then,

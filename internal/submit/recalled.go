@@ -44,16 +44,16 @@ func (t *submission) refusedStill(x *http1.Exchange) bool {
 	return j.Verdict == order.Rejected
 }
 
-// judgeRecalled judges the answer of an attempt that was called back by the present rules. It
-// returns false if there is none for this body, or no rule can judge it.
-func (t *submission) judgeRecalled() (answer.Judgement, bool) {
+// judgeRecalled judges the answer of an attempt that was called back, of an order in doubt, by the present
+// rules. There is no verdict if no answer to this body was kept, or no rule can judge it.
+func (t *submission) judgeRecalled() (j answer.Judgement) {
 	k := &t.report.History.Recalled
-	if !t.report.History.Unsure || k.Rule == 0 || k.Part || k.BodyHash != t.Order.BodyHash() || t.judge.Rules.ReadHeaders(k.Status) {
-		return answer.Judgement{}, false
+	if k.Rule == 0 || k.Part || k.BodyHash != t.Order.BodyHash() || t.judge.Rules.ReadHeaders(k.Status) {
+		return j
 	}
 	a := answer.Answer{Status: k.Status, Header: http.Header{"Content-Type": {k.MediaType}}, Body: []byte(k.Answer), Complete: true, Scrub: t.keys.scrub.Load()}
 	a.Examine(t.Order.OrderNo())
-	return t.judge.RecalledJudgement(&a, k.Attempt), true
+	return t.judge.RecalledJudgement(&a, k.Attempt)
 }
 
 // decideByRecalled decides by the answer of an attempt that was called back, before another attempt
@@ -67,21 +67,18 @@ func (t *submission) decideByRecalled(ctx context.Context) order.End {
 	var patience <-chan time.Time
 	for {
 		changed := t.gate.Changed()
-		j, judged := t.judgeRecalled()
+		j := t.judgeRecalled()
 		switch {
-		case judged && j.Verdict == order.Accepted:
+		case j.Verdict == order.Accepted, j.Verdict == order.Rejected && t.unexplained():
 			t.decideBy(&j)
 			return order.EndAnswer
-		case judged && t.unexplained() && j.Verdict == order.Rejected:
-			t.decideBy(&j)
-			return order.EndAnswer
-		case judged && t.unexplained() && j.Verdict == order.Retry:
+		case j.Verdict == order.Retry && t.unexplained():
 			h.Unsure = false
 			return order.EndNone
-		case !t.parks() || !h.Unsure:
+		case !t.parks():
 			return order.EndNone
 		case h.Settleable() && t.gate.Stands(gate.BlockRefusals), t.unexplained() && t.awaitsRule():
-		case h.Settleable() && judged && j.Verdict == order.Rejected && t.refusals.believes():
+		case h.Settleable() && j.Verdict == order.Rejected && t.refusals.believes():
 			h.Unsure = false
 			return order.EndNone
 		case t.lookup() != nil:
@@ -132,22 +129,18 @@ func (t *submission) decideBy(j *answer.Judgement) {
 // endRecalledDoubt is called for a refusal that is believed. If all doubt is about answers that
 // were called back, and the present rules call them refusals, too, the doubt ends.
 func (t *submission) endRecalledDoubt() {
-	h := &t.report.History
-	if !h.Settleable() {
-		return
-	}
-	if j, judged := t.judgeRecalled(); judged && j.Verdict == order.Rejected {
+	if h := &t.report.History; h.Settleable() && t.judgeRecalled().Verdict == order.Rejected {
 		h.Unsure = false
 	}
 }
 
 // wrongRule returns the rule that a duplicate answer shows to be wrong: the only attempt
 // that can have created the order is one that this rule calls a refusal still.
-func (t *submission) wrongRule(last *answer.Judgement) (ruleAt string) {
-	if last.Verdict != order.Duplicate || !t.report.History.Settleable() || t.refusals.trusted() {
+func (t *submission) wrongRule() (ruleAt string) {
+	if !t.report.History.Settleable() || t.refusals.trusted() {
 		return ""
 	}
-	if j, judged := t.judgeRecalled(); judged && j.Verdict == order.Rejected {
+	if j := t.judgeRecalled(); j.Verdict == order.Rejected {
 		return j.RuleAt
 	}
 	return ""

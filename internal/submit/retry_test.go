@@ -20,7 +20,7 @@ func TestBackoffIsFullJitter(t *testing.T) {
 	sums := make([]time.Duration, len(caps))
 	const rounds = 3000
 	for range rounds {
-		b := fullJitter(100*time.Millisecond, time.Second)
+		b := waitsFrom(50*time.Millisecond, 500*time.Millisecond, 1)
 		for i, c := range caps {
 			w := b.NextBackOff()
 			require.LessOrEqual(t, w, c*time.Millisecond+1)

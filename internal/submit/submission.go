@@ -44,14 +44,10 @@ func (s *Submitter) Submit(ctx context.Context, v *order.Submission) *order.Repo
 	creditQueueTime(&t.report.History, t.budget.began, s.cfg.RetryDelayMax)
 	for {
 		if end := t.attempt(ctx); end != order.EndNone {
-			return t.end(end)
+			t.report.End = end
+			return t.report
 		}
 	}
-}
-
-func (t *submission) end(e order.End) *order.Report {
-	t.report.End = e
-	return t.report
 }
 
 // attempt makes one attempt, with the waits before and after it. It returns EndNone if
@@ -131,16 +127,13 @@ func (t *submission) lastChecks(ctx context.Context) order.End {
 	if t.breaksSchema() {
 		return order.EndInvalid
 	}
-	if err := t.fenced(ctx); err != nil {
-		return t.interrupted(ctx, err)
+	err := t.fenced(ctx)
+	if err == nil && t.WriteAhead != nil {
+		if err = t.writeAhead(ctx); err == nil {
+			err = t.fenced(ctx)
+		}
 	}
-	if t.WriteAhead == nil {
-		return order.EndNone
-	}
-	if err := t.writeAhead(ctx); err != nil {
-		return t.interrupted(ctx, err)
-	}
-	if err := t.fenced(ctx); err != nil {
+	if err != nil {
 		return t.interrupted(ctx, err)
 	}
 	return order.EndNone
@@ -157,10 +150,7 @@ func (t *submission) writeAhead(ctx context.Context) error {
 // created (R3).
 func (t *submission) breaksSchema() bool {
 	h := &t.report.History
-	if h.Attempts > 0 || h.Lost > 0 || h.Unsure {
-		return false
-	}
-	if t.schema == nil {
+	if t.schema == nil || h.Attempts > 0 || h.Lost > 0 || h.Unsure {
 		return false
 	}
 	content := t.schema.Taken()
@@ -240,13 +230,14 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 	if e := t.log.Debug(); e.Enabled() {
 		e.Str("order_no", t.Order.OrderNo()).Int64("timestamp", stamp).Int64("at_ns", time.Now().UnixNano()).Msg("order posted")
 	}
-	size := len(body)
+	event := AttemptEvent{OrderNo: t.Order.OrderNo(), TraceID: span.TraceID, Attempt: t.report.History.Attempts, RequestBytes: len(body),
+		GateWait: waited, RateWait: p.RateWaited()}
 	x := t.sender.Post(ctx, http1.Order{No: t.Order.OrderNo(), Body: body, Key: pair.Key, Signature: signature, Traceparent: traceparent})
 	if cap(body) <= maxKeptBuffer {
 		*buf = body
 		buffers.Put(buf)
 	}
-	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size, span: span})
+	return t.conclude(ctx, p, pair, &x, event, span)
 }
 
 // traced starts the trace of an attempt. header names the attempt's span, or the
@@ -261,11 +252,4 @@ func (t *submission) traced(ctx context.Context) (header string, span Span) {
 		header = ""
 	}
 	return header, span
-}
-
-// attemptFacts holds facts for the observer and the tracer.
-type attemptFacts struct {
-	waited time.Duration
-	size   int
-	span   Span
 }

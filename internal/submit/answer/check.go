@@ -46,7 +46,7 @@ func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte,
 	c := Checked{Judgement: j, Status: a.Status, First: outcomeOf(j, policy, false), Doubted: outcomeOf(j, policy, true)}
 	c.Wait = max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest))
 	if j.Rule > 0 {
-		c.Line = rules.list[j.Rule-1].line
+		c.Line = rules.now().list[j.Rule-1].line
 	}
 	if j.Misplaced {
 		c.Hold = fmt.Sprintf("%d without a rule is taken for a wrong ORDERPOST_API_URL", a.Status)

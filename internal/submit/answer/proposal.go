@@ -55,7 +55,10 @@ func (a *Answer) condition() string {
 	case len(a.Body) == 0:
 		return rule + ` && text == ""`
 	case !isObject:
-		return rule + " && " + a.bodyCondition()
+		if start := commonStart(a.Body, a.Excerpt(a.Body, 32)); start != "" { // it ends before the first key
+			return rule + " && text startsWith " + strconv.Quote(start)
+		}
+		return rule + ` && text != ""`
 	case f.contradictionValue != nil:
 		return rule + " && " + a.memberCondition()
 	case f.contradiction != "":
@@ -66,16 +69,6 @@ func (a *Answer) condition() string {
 		rule += " && " + strconv.Quote(a.Excerpt([]byte(name), 64)) + " in body"
 	}
 	return rule
-}
-
-// bodyCondition returns a condition on the beginning of a body that is not JSON.
-// The quoted text ends before the first key in it.
-func (a *Answer) bodyCondition() string {
-	start := commonStart(a.Body, a.Excerpt(a.Body, 32))
-	if start == "" {
-		return `text != ""`
-	}
-	return "text startsWith " + strconv.Quote(start)
 }
 
 // maxShown is the most bytes of a body that a message shows.
@@ -98,14 +91,13 @@ func (a *Answer) Shown() string {
 // or one with a key in it, the condition compares only the beginning.
 func (a *Answer) memberCondition() string {
 	f := &a.findings
-	literal := a.ruleLiteral(f.contradictionValue)
 	if f.contradictionValue[0] == '"' {
 		whole, err := jsontext.AppendUnquote(nil, f.contradictionValue)
 		if begin := commonStart(whole, a.Excerpt(whole, 64)); err == nil && len(begin) < len(whole) {
 			return f.contradiction + " startsWith " + strconv.Quote(begin)
 		}
 	}
-	return f.contradiction + " == " + literal
+	return f.contradiction + " == " + a.ruleLiteral(f.contradictionValue)
 }
 
 // commonStart returns the part in which a text and its excerpt agree.

@@ -98,13 +98,11 @@ func (e *RulesError) Error() string {
 // the verdict. If no rule matches, the built-in verdicts apply. A nil *Rules has
 // no rules.
 type Rules struct {
-	list  []rule
-	look  *Lookup               // nil = the API is not asked
-	keep  []keptMember          // of answers that say that an order exists
-	file  *livefile.File        // nil = none to read again
-	name  string                // of the file
-	newer atomic.Pointer[Rules] // what Reload read since
-	times Times
+	list   []rule
+	look   *Lookup                          // nil = the API is not asked
+	keep   []keptMember                     // of answers that say that an order exists
+	reload func() (changed bool, err error) // nil = there is no file to read again
+	newer  atomic.Pointer[Rules]            // what reload read last
 }
 
 // Times are settings that bound the times in a rules file.
@@ -115,16 +113,24 @@ type Times struct {
 
 // LoadRules reads, type-checks and compiles a rules file. Its error joins all mistakes, each as a [*RulesError].
 func LoadRules(file string, times Times) (*Rules, error) {
-	var r *Rules
-	live, err := livefile.Open("ORDERPOST_RULES", file, func(text []byte) (err error) {
-		r, err = parseFor(times, file, text)
+	r := &Rules{}
+	read := func(text []byte) error {
+		newer, err := parseFor(times, file, text)
+		if err == nil {
+			r.newer.Store(newer)
+		}
 		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	r.file, r.name, r.times = live, file, times
-	return r, nil
+	live, err := livefile.Open("ORDERPOST_RULES", file, read)
+	r.reload = func() (bool, error) {
+		return live.Reload(func(text []byte) error {
+			if err := read(text); err != nil {
+				return fmt.Errorf("ORDERPOST_RULES: %w", err)
+			}
+			return nil
+		})
+	}
+	return r, err
 }
 
 // parseFor is ParseRules, and checks the times.
@@ -352,17 +358,10 @@ func (lowerHeaders) Visit(node *ast.Node) {
 // Reload reads the rules file again, and takes its rules if they changed. With an error,
 // the rules stay as they are. One goroutine at a time may call it.
 func (r *Rules) Reload() (changed bool, err error) {
-	if r == nil || r.file == nil {
+	if r == nil || r.reload == nil {
 		return false, nil
 	}
-	return r.file.Reload(func(text []byte) error {
-		next, err := parseFor(r.times, r.name, text)
-		if err != nil {
-			return fmt.Errorf("ORDERPOST_RULES: %w", err)
-		}
-		r.newer.Store(next)
-		return nil
-	})
+	return r.reload()
 }
 
 // now returns the rules that were read last.

@@ -40,9 +40,8 @@ func parseCondition(text string) (condition, error) {
 		return condition{}, err
 	}
 	root := whole.Node()
-	var cost affordable
-	if ast.Walk(&root, &cost); cost.err != nil {
-		return condition{}, cost.err
+	if err := affordable(root); err != nil {
+		return condition{}, err
 	}
 	names, _ := reads(root)
 	c := condition{json: names["body"], body: names["body"] || names["text"], headers: names["headers"]}
@@ -175,27 +174,31 @@ func (a alternative) narrows(b alternative) bool {
 	return true
 }
 
-// affordable finds what could cost more than a pass over the answer: any() within any(),
+// affordable returns what in an expression could cost more than a pass over the answer: any() within any(),
 // a predicate that searches the body for each element, a pattern taken from the answer.
-type affordable struct{ err error }
+func affordable(root ast.Node) (err error) {
+	ast.Find(root, func(node ast.Node) bool {
+		if err == nil {
+			err = affordableNode(node)
+		}
+		return false
+	})
+	return err
+}
 
-// Visit implements ast.Visitor.
-func (v *affordable) Visit(node *ast.Node) {
-	if v.err != nil {
-		return
-	}
-	switch n := (*node).(type) {
+func affordableNode(node ast.Node) error {
+	switch n := node.(type) {
 	case *ast.IdentifierNode:
 		if n.Value == "$env" {
-			v.err = errors.New("`$env`: name the variable itself, as in text or body")
+			return errors.New("`$env`: name the variable itself, as in text or body")
 		}
 	case *ast.BuiltinNode: // Expr itself can only disable functions without a predicate
 		if n.Name == "reduce" {
-			v.err = errors.New("`reduce`: what it builds may grow with each element. Use sum, count or join")
+			return errors.New("`reduce`: what it builds may grow with each element. Use sum, count or join")
 		}
 	case *ast.BinaryNode:
 		if _, constant := n.Right.(*ast.StringNode); n.Operator == "matches" && !constant {
-			v.err = fmt.Errorf("`%s`: `matches` needs a pattern in quotes", shown(n))
+			return fmt.Errorf("`%s`: `matches` needs a pattern in quotes", shown(n))
 		}
 	case *ast.PredicateNode:
 		names, nested := reads(n.Node)
@@ -204,20 +207,29 @@ func (v *affordable) Visit(node *ast.Node) {
 		}
 		switch {
 		case nested:
-			v.err = fmt.Errorf("`%s` looks at elements for each element: join the inner lists first, as in any(flatten(map(body.orders, .codes)), # == 2)", shown(n.Node))
+			return fmt.Errorf("`%s` looks at elements for each element: join the inner lists first, as in any(flatten(map(body.orders, .codes)), # == 2)", shown(n.Node))
 		case len(names) > 0:
-			v.err = fmt.Errorf("`%s`: what is asked of each element may read the element (#), status, attempt and order_no alone: "+
+			return fmt.Errorf("`%s`: what is asked of each element may read the element (#), status, attempt and order_no alone: "+
 				"turn it round, as in body.code in map(body.errors, .code)", shown(n.Node))
 		}
 	}
+	return nil
 }
 
 // reads returns the names of the variables that an expression reads, and whether it asks
 // something of each element of a list.
 func reads(node ast.Node) (names map[string]bool, elements bool) {
-	r := reader{names: map[string]bool{}}
-	ast.Walk(&node, &r)
-	return r.names, r.elements
+	names = map[string]bool{}
+	ast.Find(node, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IdentifierNode:
+			names[n.Value] = true
+		case *ast.PredicateNode:
+			elements = true
+		}
+		return false
+	})
+	return names, elements
 }
 
 // onlyStatus reports whether a test depends on the status at most.
@@ -225,19 +237,4 @@ func onlyStatus(test ast.Node) bool {
 	names, elements := reads(test)
 	delete(names, "status")
 	return len(names) == 0 && !elements
-}
-
-type reader struct {
-	names    map[string]bool
-	elements bool
-}
-
-// Visit implements ast.Visitor.
-func (r *reader) Visit(node *ast.Node) {
-	switch n := (*node).(type) {
-	case *ast.IdentifierNode:
-		r.names[n.Value] = true
-	case *ast.PredicateNode:
-		r.elements = true
-	}
 }
