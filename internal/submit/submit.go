@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,23 +126,18 @@ func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
 // Notes returns remarks for people: about this machine's clock, and about files that could not
 // be read again.
 func (s *Submitter) Notes() []string {
-	var notes []string
-	if advice := s.clock.advice(); advice != "" && !s.gate.Stands(gate.BlockClock) { // which says so itself
-		notes = append(notes, advice)
+	var clock, rules, lookups string
+	if !s.gate.Stands(gate.BlockClock) { // which says so itself
+		clock = s.clock.advice()
 	}
 	if note := s.rulesNote.Load(); note != nil {
-		notes = append(notes, *note)
+		rules = *note
 	}
 	if status := s.looks.uncovered.Load(); status > 0 {
-		notes = append(notes, fmt.Sprintf("lookups are answered with status %d, and no lookup rule in ORDERPOST_RULES covers that answer: those orders stay in doubt", status))
+		lookups = fmt.Sprintf("lookups are answered with status %d, and no lookup rule in ORDERPOST_RULES covers that answer: those orders stay in doubt", status)
 	}
-	if note := s.keys.note(); note != "" {
-		notes = append(notes, note)
-	}
-	if note := s.schema.Note(); note != "" {
-		notes = append(notes, note)
-	}
-	return notes
+	notes := []string{clock, rules, lookups, s.keys.note(), s.schema.Note()}
+	return slices.DeleteFunc(notes, func(note string) bool { return note == "" })
 }
 
 // Drain is for a worker that is about to stop. Submissions that wait for the gate or
