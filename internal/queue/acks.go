@@ -65,7 +65,7 @@ func (a *acks) start(nc *nats.Conn, l *link) error {
 // JetStream answers it, or when the connection breaks, ctx ends, or wait is over. It reports
 // whether JetStream answered all of them.
 func (a *acks) send(ctx context.Context, out []*outgoing, wait time.Duration, may func() error) (answered bool) {
-	broken := a.link.disconnected()
+	whole := a.link.unbroken()
 	g := &group{waiting: append([]*outgoing(nil), out...), left: len(out), over: make(chan struct{})}
 	id := a.begin(g)
 	for i, o := range out {
@@ -85,7 +85,7 @@ func (a *acks) send(ctx context.Context, out []*outgoing, wait time.Duration, ma
 	var err error
 	select {
 	case <-g.over:
-	case <-broken:
+	case <-whole.Done():
 		err = errLinkBroken
 	case <-ctx.Done():
 		err = ctx.Err()

@@ -245,16 +245,16 @@ func (q *Queue) Restore(ctx context.Context, f *BackupFile, missing bool) (names
 	var lacking []streamSpec
 	for _, spec := range q.Conn.cfg.streams() {
 		is := f.end.Streams[spec.config.Name]
-		switch have, err := q.reader.stream(ctx, spec.config.Name); {
+		switch have, err := q.reader.info(ctx, spec.config.Name); {
 		case errors.Is(err, ErrNoStream):
 			lacking = append(lacking, spec)
 		case err != nil:
 			return nil, fmt.Errorf("%w: %w", err, ErrNothingMade)
 		case !missing:
 			return nil, fmt.Errorf("%s exists: %w", spec.title(), ErrNotEmpty)
-		case bornAt(have.CachedInfo()).Equal(is.Born) && have.CachedInfo().State.LastSeq < is.Last: // nats-server 2.15 keeps what it has of it
+		case bornAt(have).Equal(is.Born) && have.State.LastSeq < is.Last: // nats-server 2.15 keeps what it has of it
 			return nil, fmt.Errorf("%s ends at message %d, and the backup has %d: a restore was cut off, or the stream lost its end. "+
-				"Remove it (in a data folder that has nothing else, the folder), and restore again: %w", spec.title(), have.CachedInfo().State.LastSeq, is.Last, ErrNothingMade)
+				"Remove it (in a data folder that has nothing else, the folder), and restore again: %w", spec.title(), have.State.LastSeq, is.Last, ErrNothingMade)
 		}
 	}
 	for i, spec := range slices.Backward(lacking) { // the bucket first, for the mark, and the intents last

@@ -48,11 +48,11 @@ func (b *Bucket) Name() string { return b.conn.n.bucket }
 
 // Born returns when the bucket was made, also after it was restored from a backup.
 func (b *Bucket) Born(ctx context.Context) (time.Time, error) {
-	stream, err := b.reader.stream(ctx, b.stream())
+	info, err := b.reader.info(ctx, b.stream())
 	if err != nil {
 		return time.Time{}, err
 	}
-	return bornAt(stream.CachedInfo()), nil
+	return bornAt(info), nil
 }
 
 // stream returns the name of the stream that stores the bucket.
@@ -274,21 +274,19 @@ func (b *Bucket) Walk(ctx context.Context, prefix string, visit func(Entry) erro
 
 // WalkFrom is Walk for the keys that were written last at a revision or later.
 func (b *Bucket) WalkFrom(ctx context.Context, prefix string, revision uint64, visit func(Entry) error) error {
-	var stopped error
-	err := b.reader.walk(ctx, b.stream(), b.prefix()+prefix+">", revision, func(page []*settle.Message) error {
+	for page, err := range pages(ctx, b.reader.page, b.stream(), b.prefix()+prefix+">", revision) {
+		if err != nil {
+			return b.wrap(err)
+		}
 		for _, raw := range page {
 			if e, ok := b.entry(raw); ok {
-				if stopped = visit(e); stopped != nil {
-					return stopped
+				if err := visit(e); err != nil {
+					return err
 				}
 			}
 		}
-		return nil
-	})
-	if stopped != nil {
-		return stopped
 	}
-	return b.wrap(err)
+	return nil
 }
 
 // Watch calls wake after each write to a key that begins with prefix, until ctx
@@ -318,9 +316,9 @@ func (b *Bucket) Watch(ctx context.Context, prefix string, wake func()) error {
 // Now returns the broker's time, by which the entries of the bucket are stamped. This
 // machine's clock may be wrong.
 func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
-	stream, err := b.reader.stream(ctx, b.stream())
+	info, err := b.reader.info(ctx, b.stream())
 	if err != nil {
 		return time.Time{}, b.wrap(err)
 	}
-	return stream.CachedInfo().TimeStamp, nil
+	return info.TimeStamp, nil
 }

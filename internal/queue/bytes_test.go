@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,23 +74,23 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 
 	requireDrained(t, q)
 	fill(t, q, n)
-	pages := 0
-	require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", 1, func(page []*settle.Message) error {
-		pages++
+	seen := 0
+	for page, err := range pages(t.Context(), q.reader.page, q.Conn.n.intents, q.Conn.n.newPre+"*", 1) {
+		require.NoError(t, err)
+		seen++
 		require.LessOrEqual(t, len(page), answerBytes/order.MaxBody+1)
-		return nil
-	}))
-	require.GreaterOrEqual(t, pages, n/(answerBytes/order.MaxBody+1))
+	}
+	require.GreaterOrEqual(t, seen, n/(answerBytes/order.MaxBody+1))
 
-	var subjects, nos []string
+	var nos []string
 	for i := range n {
 		nos = append(nos, fmt.Sprint("BIG-", i))
-		subjects = append(subjects, q.Conn.n.newPre+nos[i])
 	}
-	heads, err := q.reader.lastBySubject(t.Context(), q.Conn.n.intents, append(subjects, q.Conn.n.newPre+"absent"), true)
+	heads, err := q.Intents().Peek(t.Context(), append(slices.Clone(nos), "absent"))
 	require.NoError(t, err)
-	require.Len(t, heads, n)
-	for _, raw := range heads {
+	require.Nil(t, heads[n])
+	for i, raw := range heads[:n] {
+		require.Equal(t, q.Conn.n.newPre+nos[i], raw.Subject)
 		require.Empty(t, raw.Data)
 	}
 	hashes := make([]string, n)

@@ -88,12 +88,11 @@ func (h *holder) find(ctx context.Context, cn *Conn, rd *reader) {
 	}
 	var single []string
 	for _, name := range []string{cn.n.intents, cn.n.results} {
-		stream, err := rd.stream(ctx, name)
+		info, err := rd.info(ctx, name)
 		if err != nil {
 			cn.log.Debug().Err(err).Msg("cannot find out where the streams are")
 			return
 		}
-		info := stream.CachedInfo()
 		if info.Config.Replicas > 1 || info.Cluster == nil {
 			continue
 		}

@@ -29,7 +29,7 @@ func TestR7ANewLeaderOfTheConsumerKnowsWhoHoldsAnIntent(t *testing.T) {
 	require.Eventually(t, func() bool { return time.Since(published) > ackWait }, 2*ackWait, 10*time.Millisecond)
 	consumer, err := a.Topology.readConsumer(t.Context())
 	require.NoError(t, err)
-	group := consumer.CachedInfo().Cluster.RaftGroup
+	group := consumer.Cluster.RaftGroup
 	logged := raftIndex(nodes, group)
 	d := pull(t, a, 1)[0]
 	defer d.Release()
@@ -38,10 +38,10 @@ func TestR7ANewLeaderOfTheConsumerKnowsWhoHoldsAnIntent(t *testing.T) {
 	require.Eventually(t, func() bool { return raftIndex(nodes, group) >= logged+3 }, ackWait, time.Millisecond)
 	leader := func() string {
 		c, err := a.Topology.readConsumer(t.Context())
-		if err != nil || c.CachedInfo().Cluster == nil {
+		if err != nil || c.Cluster == nil {
 			return ""
 		}
-		return c.CachedInfo().Cluster.Leader
+		return c.Cluster.Leader
 	}
 	before := leader()
 	_, err = a.Conn.nc.Request("$JS.API.CONSUMER.LEADER.STEPDOWN.ORDERS.workers", nil, requestTimeout)

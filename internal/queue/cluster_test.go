@@ -159,7 +159,7 @@ func TestALeaderThatIsCutOffUnderLoadLosesNothing(t *testing.T) {
 	nodes, r := startCluster(t)
 	longClaims := func(c *Config) { c.AckWait = 8 * time.Second } // longer than a busy machine stands still
 	q := openCluster(t, nodes, "producer", longClaims)
-	require.EqualValues(t, clusterSize, q.reader.replicas.most.Load())
+	require.EqualValues(t, clusterSize, q.reader.replicas.Load())
 	stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.results)
 	require.NoError(t, err)
 	leader := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })

@@ -79,27 +79,28 @@ const requestTimeout = settle.RequestTimeout
 // link tells requests that the connection broke. Their answers cannot come any
 // more, so they end at once and not at their timeouts.
 type link struct {
-	mu     sync.Mutex
-	broken chan struct{}
+	mu    sync.Mutex
+	whole context.Context // nil = nobody has asked for it since the last break
+	broke context.CancelFunc
 }
 
-// disconnected returns a channel that closes when the connection breaks.
-func (l *link) disconnected() <-chan struct{} {
+// unbroken returns a context that ends when the connection breaks.
+func (l *link) unbroken() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken == nil {
-		l.broken = make(chan struct{})
+	if l.whole == nil {
+		l.whole, l.broke = context.WithCancel(context.Background())
 	}
-	return l.broken
+	return l.whole
 }
 
 // disconnect ends all requests that wait.
 func (l *link) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken != nil {
-		close(l.broken)
-		l.broken = nil
+	if l.whole != nil {
+		l.broke()
+		l.whole = nil
 	}
 }
 
@@ -113,15 +114,8 @@ func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 // connection breaks.
 func (l *link) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, d)
-	broken := l.disconnected()
-	go func() {
-		select {
-		case <-broken:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	stop := context.AfterFunc(l.unbroken(), cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // dialTimeout bounds one attempt to connect.
@@ -335,9 +329,9 @@ func (cn *Conn) outlive(ctx context.Context) (context.Context, context.CancelFun
 	answers, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		defer cancel()
-		if broken := cn.link.disconnected(); cn.Connected() {
+		if whole := cn.link.unbroken(); cn.Connected() {
 			select {
-			case <-broken:
+			case <-whole.Done():
 			case <-answers.Done():
 			}
 		}

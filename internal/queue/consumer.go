@@ -13,16 +13,13 @@ import (
 	"orderpost/internal/settle"
 )
 
-// workersConsumer reads the state of the workers' consumer into its CachedInfo.
-func (tp *Topology) workersConsumer(ctx context.Context) (c jetstream.Consumer, err error) {
-	err = tp.conn.patiently(ctx, func(ctx context.Context) error {
-		c, err = tp.readConsumer(ctx)
-		return err
-	})
+// workersConsumer reads the configuration and the state of the workers' consumer.
+func (tp *Topology) workersConsumer(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := patiently(ctx, tp.conn, tp.readConsumer)
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", tp.conn.n.consumer, err)
 	}
-	return c, nil
+	return info, nil
 }
 
 // consumerConfig returns the wanted configuration of the workers' consumer.
@@ -49,10 +46,10 @@ func (tp *Topology) ensureConsumer(ctx context.Context) (ackWait time.Duration, 
 		have, err := tp.readConsumer(ctx)
 		switch {
 		case err == nil:
-			if text := unusableConsumer(have.CachedInfo().Config); text != "" && tp.conn.cfg.Worker {
+			if text := unusableConsumer(have.Config); text != "" && tp.conn.cfg.Worker {
 				return 0, fmt.Errorf("%s; nothing was changed. Delete it while no worker runs, then start one: workers create it again", text)
 			}
-			return tp.alignConsumer(ctx, have.CachedInfo().Config)
+			return tp.alignConsumer(ctx, have.Config)
 		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 			return 0, err
 		case tp.conn.cfg.Missing != MakeMissing:
@@ -103,10 +100,14 @@ func unusableConsumer(have jetstream.ConsumerConfig) string {
 }
 
 // readConsumer asks once for the workers' consumer.
-func (tp *Topology) readConsumer(ctx context.Context) (jetstream.Consumer, error) {
+func (tp *Topology) readConsumer(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := tp.conn.link.bound(ctx)
 	defer cancel()
-	return tp.conn.js.Consumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
+	c, err := tp.conn.js.Consumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
+	if err != nil {
+		return nil, err
+	}
+	return c.CachedInfo(), nil
 }
 
 // putConsumer creates the workers' consumer by put. A server that has just deleted the
@@ -116,12 +117,9 @@ func (tp *Topology) readConsumer(ctx context.Context) (jetstream.Consumer, error
 func (tp *Topology) putConsumer(ctx context.Context, want jetstream.ConsumerConfig, put func(context.Context, string, jetstream.ConsumerConfig) (jetstream.Consumer, error)) error {
 	began := time.Now()
 	for tries := 1; ; tries++ {
-		err := func() error {
-			ctx, cancel := tp.conn.link.bound(ctx)
-			defer cancel()
-			_, err := put(ctx, tp.conn.n.intents, want)
-			return err
-		}()
+		bounded, cancel := tp.conn.link.bound(ctx)
+		_, err := put(bounded, tp.conn.n.intents, want)
+		cancel()
 		var refused *jetstream.APIError
 		if !errors.As(err, &refused) {
 			return err
@@ -179,7 +177,7 @@ func (tp *Topology) setBackConsumer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	have, want := c.CachedInfo().Config, tp.consumerConfig()
+	have, want := c.Config, tp.consumerConfig()
 	adopt(&have, want, compareConsumer(have, want))
 	have.PriorityPolicy, have.PinnedTTL = want.PriorityPolicy, want.PinnedTTL
 	if err = tp.putConsumer(ctx, have, tp.conn.js.UpdateConsumer); err != nil {
@@ -188,7 +186,7 @@ func (tp *Topology) setBackConsumer(ctx context.Context) error {
 	if c, err = tp.readConsumer(ctx); err != nil {
 		return err
 	}
-	return stays(compareConsumer(c.CachedInfo().Config, want))
+	return stays(compareConsumer(c.Config, want))
 }
 
 // stays returns an error that names what the broker did not change.

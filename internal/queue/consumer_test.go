@@ -199,7 +199,7 @@ func TestWhatWaitedBehindALimitComesWhenItIsRaised(t *testing.T) {
 			q = openQueue(t, s, "b", short)
 			consumer, err := q.Topology.workersConsumer(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, MaxAckPending, consumer.CachedInfo().Config.MaxAckPending)
+			require.Equal(t, MaxAckPending, consumer.Config.MaxAckPending)
 			requireAllAccepted(t, q, n)
 		})
 	}
@@ -230,10 +230,10 @@ func TestWhatAWorkerThatIsGoneWasGivenComesAgain(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	leader := func() string {
 		c, err := q.Topology.readConsumer(t.Context())
-		if err != nil || c.CachedInfo().Cluster == nil {
+		if err != nil || c.Cluster == nil {
 			return ""
 		}
-		return c.CachedInfo().Cluster.Leader
+		return c.Cluster.Leader
 	}
 	before := leader()
 	_, err = q.Conn.nc.Request("$JS.API.CONSUMER.LEADER.STEPDOWN.ORDERS.workers", nil, requestTimeout)

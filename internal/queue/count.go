@@ -39,28 +39,23 @@ type Census struct {
 }
 
 // Count reads the sizes of the streams.
-func (cs *Census) Count(ctx context.Context) (c Counts, err error) {
-	err = cs.conn.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := cs.conn.link.within(ctx, 2*requestTimeout)
-		defer cancel()
-		c, err = cs.count(ctx)
-		return err
-	})
-	return c, err
+func (cs *Census) Count(ctx context.Context) (Counts, error) {
+	return patiently(ctx, cs.conn, cs.count)
 }
 
-func (cs *Census) count(ctx context.Context) (Counts, error) {
-	var c Counts
+func (cs *Census) count(ctx context.Context) (c Counts, err error) {
+	ctx, cancel := cs.conn.link.within(ctx, 2*requestTimeout)
+	defer cancel()
 	for _, s := range []struct {
 		name string
 		size *uint64
 	}{{cs.conn.n.waiting, &c.Waiting}, // first: what leaves is in the intents stream then
 		{cs.conn.n.intents, &c.Pending}, {cs.conn.n.results, &c.Results}, {cs.conn.n.dead, &c.Letters}} {
-		stream, err := cs.conn.js.Stream(ctx, s.name)
+		info, err := cs.conn.info(ctx, s.name)
 		if err != nil {
 			return c, fmt.Errorf("stream %s: %w", s.name, err)
 		}
-		state := stream.CachedInfo().State
+		state := info.State
 		*s.size = state.Msgs
 		if s.name != cs.conn.n.intents {
 			continue
@@ -81,14 +76,14 @@ func (cs *Census) pending(ctx context.Context, state jetstream.StreamState) (uin
 	if state.Msgs == 0 {
 		return 0, nil
 	}
-	consumer, err := cs.conn.js.Consumer(ctx, cs.conn.n.intents, cs.conn.n.consumer)
+	info, err := cs.topology.readConsumer(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound): // a new one delivers everything
 		return state.Msgs, nil
 	case err != nil:
 		return 0, fmt.Errorf("consumer %s of stream %s: %w", cs.conn.n.consumer, cs.conn.n.intents, err)
 	}
-	return pendingBy(state, consumer.CachedInfo()), nil
+	return pendingBy(state, info), nil
 }
 
 // pendingBy counts what is not acknowledged by the stream, and by its consumer a moment later. The
@@ -115,11 +110,10 @@ type Deliveries struct {
 
 // Deliveries reads the state of the workers' consumer.
 func (cs *Census) Deliveries(ctx context.Context) (Deliveries, error) {
-	consumer, err := cs.conn.js.Consumer(ctx, cs.conn.n.intents, cs.conn.n.consumer)
+	info, err := cs.topology.readConsumer(ctx)
 	if err != nil {
 		return Deliveries{}, fmt.Errorf("consumer %s of stream %s: %w", cs.conn.n.consumer, cs.conn.n.intents, err)
 	}
-	info := consumer.CachedInfo()
 	return Deliveries{Undelivered: info.NumPending, Last: info.Delivered.Stream, AckWait: info.Config.AckWait}, nil
 }
 
@@ -150,8 +144,8 @@ func (cs *Census) OldestDue(ctx context.Context, now time.Time) (time.Time, erro
 		return d.oldest, nil
 	}
 	read, oldest := 0, time.Time{}
-	for next, left := uint64(1), uint64(1); left > 0; {
-		page, after, more, err := cs.reader.page(ctx, cs.conn.n.intents, ">", next, pageSize)
+look:
+	for page, err := range pages(ctx, cs.reader.page, cs.conn.n.intents, ">", 1) {
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -165,11 +159,9 @@ func (cs *Census) OldestDue(ctx context.Context, now time.Time) (time.Time, erro
 				oldest = since
 			}
 			if last {
-				more = 0
-				break
+				break look
 			}
 		}
-		next, left = after, more
 	}
 	d.at, d.read, d.oldest = now, read, oldest
 	return oldest, nil
@@ -202,51 +194,40 @@ func (r Room) Full() bool {
 }
 
 // Room reads the size and the limits of the intents stream.
-func (cs *Census) Room(ctx context.Context) (Room, error) {
-	stream, err := cs.intents(ctx)
-	if err != nil {
-		return Room{}, err
-	}
-	return roomOf(stream), nil
-}
-
-func roomOf(stream jetstream.Stream) Room {
-	info := stream.CachedInfo()
-	return Room{Stream: info.Config.Name, Msgs: int64(info.State.Msgs), Bytes: int64(info.State.Bytes),
-		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}
-}
+func (cs *Census) Room(ctx context.Context) (Room, error) { return cs.room(ctx, cs.conn.n.intents) }
 
 // WaitingRoom is Room for the waiting room.
 func (cs *Census) WaitingRoom(ctx context.Context) (Room, error) {
-	stream, err := cs.reader.stream(ctx, cs.conn.n.waiting)
+	return cs.room(ctx, cs.conn.n.waiting)
+}
+
+func (cs *Census) room(ctx context.Context, stream string) (Room, error) {
+	info, err := cs.reader.info(ctx, stream)
 	if err != nil {
 		return Room{}, err
 	}
-	return roomOf(stream), nil
+	return Room{Stream: stream, Msgs: int64(info.State.Msgs), Bytes: int64(info.State.Bytes),
+		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}, nil
 }
 
 // LimitWaitingRoom is LimitRoom for the waiting room, which no setting limits.
 func (cs *Census) LimitWaitingRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
-	stream, err := cs.reader.stream(ctx, cs.conn.n.waiting)
-	if err != nil {
-		return err
-	}
-	return cs.limitRoom(ctx, stream, maxMsgs, maxBytes)
+	return cs.limitRoom(ctx, cs.conn.n.waiting, maxMsgs, maxBytes)
 }
 
 // LimitRoom sets the limits of the intents stream, but never above
 // ORDERPOST_MAX_INTENTS and ORDERPOST_MAX_BYTES. A stream that holds more
 // discards nothing.
 func (cs *Census) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
-	stream, err := cs.intents(ctx)
+	return cs.limitRoom(ctx, cs.conn.n.intents, lower(maxMsgs, cs.conn.cfg.MaxIntents), lower(maxBytes, cs.conn.cfg.MaxBytes))
+}
+
+func (cs *Census) limitRoom(ctx context.Context, stream string, maxMsgs, maxBytes int64) error {
+	info, err := cs.reader.info(ctx, stream)
 	if err != nil {
 		return err
 	}
-	return cs.limitRoom(ctx, stream, lower(maxMsgs, cs.conn.cfg.MaxIntents), lower(maxBytes, cs.conn.cfg.MaxBytes))
-}
-
-func (cs *Census) limitRoom(ctx context.Context, stream jetstream.Stream, maxMsgs, maxBytes int64) error {
-	cfg := stream.CachedInfo().Config
+	cfg := info.Config
 	if cfg.Metadata == nil {
 		cfg.Metadata = make(map[string]string, 1)
 	}
@@ -254,7 +235,7 @@ func (cs *Census) limitRoom(ctx context.Context, stream jetstream.Stream, maxMsg
 	cfg.MaxMsgs, cfg.MaxBytes = maxMsgs, maxBytes
 	ctx, cancel := cs.conn.link.bound(ctx)
 	defer cancel()
-	_, err := cs.conn.js.UpdateStream(ctx, cfg)
+	_, err = cs.conn.js.UpdateStream(ctx, cfg)
 	return wrapStream(cfg.Name, "cannot be limited", err)
 }
 
@@ -264,18 +245,6 @@ func lower(limit, setting int64) int64 {
 		return min(limit, setting)
 	}
 	return limit
-}
-
-// intents reads the state of the intents stream, without waiting for a broker
-// that is out of reach.
-func (cs *Census) intents(ctx context.Context) (jetstream.Stream, error) {
-	ctx, cancel := cs.conn.link.bound(ctx)
-	defer cancel()
-	stream, err := cs.conn.js.Stream(ctx, cs.conn.n.intents)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", cs.conn.n.intents, err)
-	}
-	return stream, nil
 }
 
 // Backlog is how much the intents stream has for the workers.
@@ -289,16 +258,15 @@ type Backlog struct {
 
 // Backlog reads it from the stream and its consumer.
 func (cs *Census) Backlog(ctx context.Context) (Backlog, error) {
-	stream, err := cs.intents(ctx)
+	stream, err := cs.reader.info(ctx, cs.conn.n.intents)
 	if err != nil {
 		return Backlog{}, err
 	}
-	consumer, err := cs.topology.workersConsumer(ctx)
+	info, err := cs.topology.workersConsumer(ctx)
 	if err != nil {
 		return Backlog{}, err
 	}
-	state, info := stream.CachedInfo().State, consumer.CachedInfo()
 	b := Backlog{Undelivered: int(info.NumPending), Delivered: info.NumAckPending}
-	b.Gone = state.LastSeq - min(state.LastSeq, uint64(b.Undelivered+b.Delivered))
+	b.Gone = stream.State.LastSeq - min(stream.State.LastSeq, uint64(b.Undelivered+b.Delivered))
 	return b, nil
 }

@@ -249,14 +249,13 @@ func (ex *ExtentKeeper) remembered(ctx context.Context) (e Extents, revision uin
 func (ex *ExtentKeeper) extents(ctx context.Context) (Extents, error) {
 	out := make(Extents)
 	for _, spec := range ex.conn.cfg.streams() {
-		stream, err := ex.reader.stream(ctx, spec.config.Name)
+		info, err := ex.reader.info(ctx, spec.config.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		info := stream.CachedInfo()
 		out[spec.config.Name] = Extent{Created: bornAt(info), Last: info.State.LastSeq}
 	}
 	return out, nil
@@ -297,9 +296,7 @@ func (ex *ExtentKeeper) keepAgain(ctx context.Context, was Extents, revision uin
 		}
 	}
 	if told {
-		if _, err := ex.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
-			ex.conn.log.Debug().Err(err).Msg("cannot remember that a stream lost its end; the next look tries again")
-		}
+		ex.keep(ctx, was, revision)
 	}
 	return was
 }

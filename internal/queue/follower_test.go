@@ -93,7 +93,7 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	// It may have forgotten R-0 as well: a replica that is cut off while it catches up may
 	// begin anew.
 	require.Zero(t, batched(t, follower, "R-0", "R-1")[1], "the follower does not know of a confirmed result")
-	follower.reader.replicas.most.Store(1) // as when it connected before there were followers
+	follower.reader.replicas.Store(1) // as when it connected before there were followers
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.Error(t, follower.Results().Last(short, []string{"R-1"}, func(int, *settle.Message) {}), "listings and audits ask the leader, too")
@@ -155,6 +155,6 @@ func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 		_, err := early.Conn.js.UpdateStream(t.Context(), results)
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
-	require.EqualValues(t, 1, early.reader.replicas.most.Load())
+	require.EqualValues(t, 1, early.reader.replicas.Load())
 	require.True(t, jetStore{early}.Replicated())
 }

@@ -79,27 +79,12 @@ func (s jetStore) Intent(ctx context.Context, orderNo string) (*settle.Message, 
 	return s.q.reader.lastMsg(ctx, s.q.Conn.n.intents, s.q.Conn.n.newPre+order.Token(orderNo))
 }
 
-// Intents reads in one batch where one server has the stream, which then is exact.
 func (s jetStore) Intents(ctx context.Context, orderNos []string) ([]*settle.Message, error) {
-	out := make([]*settle.Message, len(orderNos))
-	if s.Replicated() {
-		return out, settle.RealTime().Each(len(orderNos), settle.LeaderReads, func(i int) (err error) {
-			out[i], err = s.Intent(ctx, orderNos[i])
-			return err
-		})
-	}
-	subjects := make([]string, len(orderNos))
+	tokens, out := make([]string, len(orderNos)), make([]*settle.Message, len(orderNos))
 	for i, no := range orderNos {
-		subjects[i] = s.q.Conn.n.newPre + order.Token(no)
+		tokens[i] = order.Token(no)
 	}
-	found, err := s.q.reader.lastBySubject(ctx, s.q.Conn.n.intents, subjects, false)
-	if err != nil {
-		return nil, err
-	}
-	for i, subject := range subjects {
-		out[i] = found[subject]
-	}
-	return out, nil
+	return out, s.q.Intents().Last(ctx, tokens, func(i int, m *settle.Message) { out[i] = m })
 }
 
 func (s jetStore) IntentAt(ctx context.Context, seq uint64) (*settle.Message, error) {
@@ -315,14 +300,13 @@ func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
 // Progress implements settle.Store. The broker delivers what is to come again before
 // anything else. So nothing waits for that while a pull waits.
 func (s jetStore) Progress(ctx context.Context) (settle.Progress, error) {
-	c, err := s.q.Topology.workersConsumer(ctx)
+	info, err := s.q.Topology.workersConsumer(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return settle.Progress{}, nil
 	}
 	if err != nil {
 		return settle.Progress{}, err
 	}
-	info := c.CachedInfo()
 	p := settle.Progress{Floor: info.AckFloor.Stream, Delivered: info.Delivered.Stream, NoneHeld: info.NumAckPending == 0}
 	p.NoneAgain = p.NoneHeld || info.NumWaiting > 0 && !info.Paused
 	return p, nil

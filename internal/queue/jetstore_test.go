@@ -120,13 +120,13 @@ func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 	want["orders.new.LAST"], nos = uint64(len(want)+1), append(nos, "LAST")
 
 	seen := make(map[string]uint64)
-	require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", 1, func(page []*settle.Message) error {
+	for page, err := range pages(t.Context(), q.reader.page, q.Conn.n.intents, q.Conn.n.newPre+"*", 1) {
+		require.NoError(t, err)
 		for _, m := range page {
 			seen[m.Subject] = m.Seq
 			require.WithinDuration(t, time.Now(), m.Time, time.Hour)
 		}
-		return nil
-	}))
+	}
 	require.Equal(t, want, seen)
 	for _, no := range nos { // each beside one that the broker does not have
 		last := make([]*settle.Message, 3)

@@ -80,7 +80,7 @@ func TestR3AServerThatIsKilledBehindAnotherForgetsNoDoubt(t *testing.T) {
 			go func() { ended <- q.Pull(t.Context(), 1, wait, func([]*settle.Delivery) {}) }()
 			require.Eventually(t, func() bool {
 				c, err := q.Topology.workersConsumer(t.Context())
-				return err == nil && c.CachedInfo().NumWaiting == 1
+				return err == nil && c.NumWaiting == 1
 			}, time.Minute, time.Millisecond)
 			end(h)
 			h.stop()
@@ -171,18 +171,18 @@ func TestReplicasAreRaisedAndOneIsWarnedOf(t *testing.T) {
 	q, log := start(3)
 	require.NotContains(t, log, "one replica")
 	for _, name := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "KV_ORDERPOST"} {
-		s, err := q.reader.stream(t.Context(), name)
+		s, err := q.reader.info(t.Context(), name)
 		require.NoError(t, err)
-		require.Equal(t, 3, s.CachedInfo().Config.Replicas, name)
+		require.Equal(t, 3, s.Config.Replicas, name)
 	}
 	q, log = start(1) // another worker that has the default
 	require.NotContains(t, log, "one replica")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		consumer, err := q.Topology.workersConsumer(t.Context())
 		require.NoError(c, err)
-		require.Equal(c, 3, consumer.CachedInfo().Config.Replicas)
-		require.NotNil(c, consumer.CachedInfo().Cluster, "nobody leads it yet")
-		require.Len(c, consumer.CachedInfo().Cluster.Replicas, 2)
+		require.Equal(c, 3, consumer.Config.Replicas)
+		require.NotNil(c, consumer.Cluster, "nobody leads it yet")
+		require.Len(c, consumer.Cluster.Replicas, 2)
 	}, time.Minute, 20*time.Millisecond)
 }
 

@@ -195,7 +195,7 @@ func TestR7AckWaitIsNotLoweredUnderAWorkerThatIsCutOff(t *testing.T) {
 	require.ErrorContains(t, <-opened, "ORDERPOST_ACK_WAIT: is 5s here and 30s in the fleet, whose worker a relies on it")
 	c, err := a.Topology.workersConsumer(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 30*time.Second, c.CachedInfo().Config.AckWait)
+	require.Equal(t, 30*time.Second, c.Config.AckWait)
 }
 
 // A bucket with replicas that was just created has no leader yet. The first

@@ -74,6 +74,15 @@ func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
+// patiently is [Conn.patiently] for a request that returns something.
+func patiently[T any](ctx context.Context, cn *Conn, do func(context.Context) (T, error)) (answer T, err error) {
+	err = cn.patiently(ctx, func(ctx context.Context) error {
+		answer, err = do(ctx)
+		return err
+	})
+	return answer, err
+}
+
 // request is patiently for one request of the client, which would wait for a lost answer as long as
 // ctx lasts. It bounds each try.
 func (cn *Conn) request(ctx context.Context, do func(context.Context) error) error {
@@ -309,14 +318,7 @@ func (p patience) Wait() settle.Wait { return p.conn.wait() }
 func (cn *Conn) UnlessRefused(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	refused := cn.refusals.disconnected()
-	go func() {
-		select {
-		case <-refused:
-			cancel(*cn.outages.refusal.Load())
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(cn.refusals.unbroken(), func() { cancel(*cn.outages.refusal.Load()) })()
 	err := do(ctx)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, nats.ErrPermissionViolation) {
 		return cause

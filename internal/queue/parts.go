@@ -41,10 +41,9 @@ func (s PartState) Precious() bool { return s.precious }
 func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error) {
 	for _, spec := range tp.conn.cfg.streams() {
 		state := PartState{Part: spec.part, Name: spec.title(), precious: spec.precious}
-		stream, err := tp.reader.stream(ctx, spec.config.Name)
+		info, err := tp.reader.info(ctx, spec.config.Name)
 		switch {
 		case err == nil:
-			info := stream.CachedInfo()
 			state.Created = info.Created
 			if unsafe, _ := compareStream(info.Config, spec.wanted(info.Config)); len(unsafe) > 0 && spec.part != PartJournal {
 				state.Wrong = strings.Join(describe(unsafe), "; ") + ". " + editAdvice(info.Config.Name, unsafe)
@@ -57,10 +56,9 @@ func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error)
 		states = append(states, state)
 	}
 	workers := PartState{Part: PartConsumer, Name: "consumer " + tp.conn.n.consumer + " of stream " + tp.conn.n.intents}
-	c, err := tp.workersConsumer(ctx)
+	info, err := tp.workersConsumer(ctx)
 	switch {
 	case err == nil:
-		info := c.CachedInfo()
 		workers.Created, workers.AckWait = info.Created, info.Config.AckWait
 		workers.Edited = strings.Join(describe(compareConsumer(info.Config, tp.consumerConfig())), "; ")
 		if workers.Wrong = unusableConsumer(info.Config); workers.Wrong != "" {
@@ -98,14 +96,13 @@ func (tp *Topology) SetBack(ctx context.Context, part Part) error {
 		if spec.part != part {
 			continue
 		}
-		stream, err := tp.findStream(ctx, spec.config.Name)
+		have, err := tp.conn.info(ctx, spec.config.Name)
 		if err != nil {
 			return err
 		}
-		have := stream.CachedInfo().Config
-		want := spec.kept(have)
-		_, safe := compareStream(have, want)
-		return tp.updateStream(ctx, have, want, safe)
+		want := spec.kept(have.Config)
+		_, safe := compareStream(have.Config, want)
+		return tp.updateStream(ctx, have.Config, want, safe)
 	}
 	return nil
 }
@@ -176,7 +173,7 @@ func (tp *Topology) MakeLost(ctx context.Context) (made []string, err error) {
 // connection breaks meanwhile looks again: what a lost answer created, it has made.
 func (tp *Topology) makeUnlessThere(ctx context.Context, want streamSpec) (missing bool, err error) {
 	err = tp.conn.patiently(ctx, func(ctx context.Context) error {
-		_, err := tp.findStream(ctx, want.config.Name)
+		_, err := tp.conn.info(ctx, want.config.Name)
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return wrapStream(want.config.Name, "cannot be read", err)
 		}

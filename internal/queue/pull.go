@@ -157,7 +157,7 @@ func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pulling{q: q, in: in, left: n, broken: q.Conn.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
+	p := &pulling{q: q, in: in, left: n, broken: q.Conn.link.unbroken().Done(), giveUp: time.NewTimer(wait + pullGrace)}
 	subject := pullSubjects + q.Conn.n.intents + "." + q.Conn.n.consumer
 	if err := q.Conn.nc.PublishRequest(subject, in.subject, query{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()}.json()); err != nil {
 		p.end()
@@ -190,16 +190,7 @@ func (p *pulling) next() *nats.Msg {
 			p.late = true
 		}
 	}
-	return p.drained()
-}
-
-// drained returns a message that came before the pull was interrupted. The
-// broker has delivered it to us, so it must be accounted for.
-func (p *pulling) drained() *nats.Msg {
-	if p.over || p.left == 0 {
-		return nil
-	}
-	return p.arrived()
+	return p.arrived() // before the pull was interrupted: the broker has delivered it to us, so it must be accounted for
 }
 
 // arrived returns a message that has already arrived, or nil.

@@ -31,15 +31,7 @@ type Queue struct {
 	Waiting *WaitingRoom
 
 	// The settle protocol over these streams, one part for each who acts.
-	Ledger   *settle.Ledger
-	Producer *settle.Producer
-	Worker   *settle.Worker
-	Claims   *settle.Claims
-	Trimmer  *settle.Trimmer
-	Sweeper  *settle.Sweeper
-	Overdue  *settle.Overdue
-	Mover    *settle.Mover
-	Operator *settle.Operator
+	settle.Protocol
 
 	reader *reader
 	store  jetStore
@@ -81,8 +73,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if cn.patient() {
 		protocol.Patience = patience{cn}
 	}
-	p := settle.New(protocol, q.store, settle.RealTime())
-	q.Ledger, q.Producer, q.Worker, q.Claims, q.Trimmer, q.Sweeper, q.Overdue, q.Mover, q.Operator = p.Ledger, p.Producer, p.Worker, p.Claims, p.Trimmer, p.Sweeper, p.Overdue, p.Mover, p.Operator
+	q.Protocol = settle.New(protocol, q.store, settle.RealTime())
 	cn.worker = q.Worker // before connect: the connection's handlers use it
 	if err := cn.connect(ctx, opts); err != nil {
 		return nil, err
@@ -164,21 +155,19 @@ func (q *Queue) Journal() Stream {
 // nothing twice. Error: ErrNoJournal, settle.ErrFull, nats.ErrPermissionViolation (wrapped).
 func (q *Queue) AppendJournal(ctx context.Context, name string, entry []byte) error {
 	return q.Conn.UnlessRefused(ctx, func(ctx context.Context) error {
-		return q.Conn.patiently(ctx, func(ctx context.Context) error { return q.appendJournal(ctx, name, entry) })
+		return q.Conn.request(ctx, func(ctx context.Context) error { return q.appendJournal(ctx, name, entry) })
 	})
 }
 
 // appendJournal tries it once.
 func (q *Queue) appendJournal(ctx context.Context, name string, entry []byte) error {
-	ctx, cancel := q.Conn.link.bound(ctx)
-	defer cancel()
 	_, err := q.Conn.js.PublishMsg(ctx, &nats.Msg{Subject: q.Conn.n.journalPre + name, Data: entry}, jetstream.WithExpectStream(q.Conn.n.journal))
 	var api *jetstream.APIError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
-		if _, look := q.Topology.findStream(ctx, q.Conn.n.journal); errors.Is(look, jetstream.ErrStreamNotFound) {
+		if _, look := q.Conn.info(ctx, q.Conn.n.journal); errors.Is(look, jetstream.ErrStreamNotFound) {
 			err = ErrNoJournal
 		}
 		return fmt.Errorf("stream %s: %w", q.Conn.n.journal, err) // its leader may only be away

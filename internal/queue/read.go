@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func isBatchCompleted(msg *nats.Msg) bool {
 // reader reads messages, singly at the leader or in batches, and removes them.
 type reader struct {
 	conn     *Conn
-	replicas replicas
+	replicas atomic.Int32 // the largest count of a stream's that this program has seen
 	inboxes  inboxes
 }
 
@@ -115,31 +116,25 @@ type reader struct {
 // every clustered broker: a stream with one replica may get more while this
 // program runs.
 func (rd *reader) replicated() bool {
-	return rd.replicas.most.Load() > 1 || rd.conn.nc.ConnectedClusterName() != ""
+	return rd.replicas.Load() > 1 || rd.conn.nc.ConnectedClusterName() != ""
 }
 
-// replicas is the largest replica count of the streams that this program has
-// seen. A worker looks at streams while it reads.
-type replicas struct{ most atomic.Int32 }
-
-func (r *replicas) atLeast(n int) {
-	for seen := r.most.Load(); int32(n) > seen; seen = r.most.Load() {
-		if r.most.CompareAndSwap(seen, int32(n)) {
+// saw notes the replica count of a stream. A worker looks at streams while it reads.
+func (rd *reader) saw(replicas int) {
+	for seen := rd.replicas.Load(); int32(replicas) > seen; seen = rd.replicas.Load() {
+		if rd.replicas.CompareAndSwap(seen, int32(replicas)) {
 			return
 		}
 	}
 }
 
-// stream reads a stream's state into its CachedInfo.
-func (rd *reader) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
-	err = rd.conn.request(ctx, func(ctx context.Context) error {
-		s, err = rd.conn.js.Stream(ctx, name)
-		return err
-	})
+// info reads a stream's configuration and state.
+func (rd *reader) info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	info, err := patiently(ctx, rd.conn, func(ctx context.Context) (*jetstream.StreamInfo, error) { return rd.conn.info(ctx, name) })
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", name, err)
 	}
-	return s, nil
+	return info, nil
 }
 
 // errIncomplete means that a batched read ended without its end marker. Absence
@@ -155,23 +150,10 @@ var errCut = fmt.Errorf("%w: too large", errIncomplete)
 // consumer. The server always sends at least one message.
 const answerBytes = 4 << 20
 
-// lastBySubject reads the last messages of at most 1,024 subjects, by subject.
-// A subject that is missing from the map has no message: the answer was
-// complete to its end marker. With more than one replica, a follower that lags
-// may answer. heads omits the messages' bodies, which together may take hundreds of megabytes.
-func (rd *reader) lastBySubject(ctx context.Context, stream string, subjects []string, heads bool) (map[string]*settle.Message, error) {
-	found := make(map[string]*settle.Message)
-	return found, rd.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) {
-		if heads {
-			raw.Data = nil
-		}
-		found[raw.Subject] = raw
-	})
-}
-
-// lastInBatches passes the last message of each subject to take, in no order,
-// and twice if an answer was cut. It halves a request whose answer is cut at
-// answerBytes.
+// lastInBatches passes the last message of each of at most 1,024 subjects to take, in no order,
+// and twice if an answer was cut. A subject without a call of take has no message: the answer was
+// complete to its end marker. With more than one replica, a follower that lags may answer. It
+// halves a request whose answer is cut at answerBytes.
 func (rd *reader) lastInBatches(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
 	err := rd.lastInOneBatch(ctx, stream, subjects, take)
 	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
@@ -192,7 +174,7 @@ func (rd *reader) lastInOneBatch(ctx context.Context, stream string, subjects []
 
 // askLast makes one batched read of last messages.
 func (rd *reader) askLast(ctx context.Context, stream string, q query, take func(*settle.Message)) error {
-	return rd.directGet(ctx, stream, q.json(), func(msg *nats.Msg) (bool, error) {
+	return rd.direct(ctx, stream, [][]byte{q.json()}, func(msg *nats.Msg, _ asker) (bool, error) {
 		if status := directStatus(msg); status != "" {
 			return endOfBatch(status, msg.Header)
 		}
@@ -212,35 +194,42 @@ func (q query) json() []byte {
 	return data
 }
 
-// directGet sends a batched read of at most inboxRoom messages, the end marker
-// included. It passes each answer to take until take reports the end.
-func (rd *reader) directGet(ctx context.Context, stream string, req []byte, take func(*nats.Msg) (done bool, err error)) error {
+// asker sends a further request of a direct get.
+type asker = func(request []byte) error
+
+// direct sends requests for stored messages that any replica may answer, with at most inboxRoom
+// messages in all, end markers included. It passes each answer to take until take reports the end.
+func (rd *reader) direct(ctx context.Context, stream string, requests [][]byte, take func(msg *nats.Msg, ask asker) (over bool, err error)) (err error) {
 	ctx, cancel := rd.conn.link.bound(ctx)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read from stream %s: %w", stream, err)
+		}
+	}()
 	in, err := rd.inboxes.take()
 	if err != nil {
-		return fmt.Errorf("read from stream %s: %w", stream, err)
+		return err
 	}
 	over := false
-	defer func() { rd.inboxes.put(in, over) }()
-	if err := rd.conn.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, req); err != nil {
-		return fmt.Errorf("read from stream %s: %w", stream, err)
+	defer func() { rd.inboxes.put(in, over && err == nil) }()
+	ask := func(request []byte) error {
+		return rd.conn.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, request)
 	}
-	for {
-		select {
-		case msg := <-in.answers:
-			done, err := take(msg)
-			if err != nil {
-				return fmt.Errorf("read from stream %s: %w", stream, err)
-			}
-			if done {
-				over = true
-				return nil
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("read from stream %s: %w: %w", stream, errIncomplete, ctx.Err())
+	for _, r := range requests {
+		if err := ask(r); err != nil {
+			return err
 		}
 	}
+	for !over && err == nil {
+		select {
+		case msg := <-in.answers:
+			over, err = take(msg, ask)
+		case <-ctx.Done():
+			err = fmt.Errorf("%w: %w", errIncomplete, ctx.Err())
+		}
+	}
+	return err
 }
 
 // directStatus returns the broker's status in an answer to a direct get, or ""
@@ -281,30 +270,26 @@ func popHeader(h nats.Header, name string) string {
 	return values[len(values)-1]
 }
 
-// pageSize is how many messages walk reads at once, fewer if they are large
+// pageSize is how many messages a page has at most, fewer if they are large
 // (answerBytes).
 const pageSize = 256
 
-// walk passes every message of a stream from a sequence on that matches filter to visit, page by
-// page, in the order of their sequences, in constant memory.
-func (rd *reader) walk(ctx context.Context, stream, filter string, from uint64, visit func(page []*settle.Message) error) error {
-	for next := max(from, 1); next != 0; {
-		var page []*settle.Message
-		var err error
-		var left uint64
-		if page, next, left, err = rd.page(ctx, stream, filter, next, pageSize); err != nil {
-			return err
-		}
-		if left == 0 {
-			next = 0
-		}
-		if len(page) > 0 {
-			if err := visit(page); err != nil {
-				return err
+// readPage is page or matching.
+type readPage = func(ctx context.Context, stream, filter string, from uint64, most int) (page []*settle.Message, next, left uint64, err error)
+
+// pages passes pages from a sequence on, in the order of the sequences, in constant memory. It
+// ends with the first error.
+func pages(ctx context.Context, read readPage, stream, filter string, from uint64) iter.Seq2[[]*settle.Message, error] {
+	return func(yield func([]*settle.Message, error) bool) {
+		for next, left := max(from, 1), uint64(1); left > 0; {
+			var page []*settle.Message
+			var err error
+			page, next, left, err = read(ctx, stream, filter, next, pageSize)
+			if (err != nil || len(page) > 0) && !yield(page, err) || err != nil {
+				return
 			}
 		}
 	}
-	return nil
 }
 
 // page reads messages from sequence from on, and returns the sequence behind the last
@@ -313,20 +298,18 @@ func (rd *reader) walk(ctx context.Context, stream, filter string, from uint64, 
 // matches for every page, in time that grows with the stream (nats-server 2.15,
 // getDirectRequest).
 func (rd *reader) page(ctx context.Context, stream, filter string, from uint64, most int) (page []*settle.Message, next, left uint64, err error) {
-	q := query{"seq": from, "batch": most, "max_bytes": answerBytes}
-	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		page, next, left, err = rd.askPage(ctx, stream, filter, q)
-		return err
-	})
-	return page, next, left, err
+	return rd.pageBy(ctx, stream, filter, query{"seq": from, "batch": most, "max_bytes": answerBytes})
 }
 
 // matching is page for the messages of a filter, which the server finds by its index of subjects. It
 // counts the matches for each page, so use it where they are few.
 func (rd *reader) matching(ctx context.Context, stream, filter string, from uint64, most int) (page []*settle.Message, next, left uint64, err error) {
-	q := query{"seq": max(from, 1), "batch": most, "max_bytes": answerBytes, "next_by_subj": filter}
+	return rd.pageBy(ctx, stream, ">", query{"seq": max(from, 1), "batch": most, "max_bytes": answerBytes, "next_by_subj": filter})
+}
+
+func (rd *reader) pageBy(ctx context.Context, stream, filter string, q query) (page []*settle.Message, next, left uint64, err error) {
 	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		page, next, left, err = rd.askPage(ctx, stream, ">", q)
+		page, next, left, err = rd.askPage(ctx, stream, filter, q)
 		return err
 	})
 	return page, next, left, err
@@ -335,7 +318,7 @@ func (rd *reader) matching(ctx context.Context, stream, filter string, from uint
 // askPage makes one batched read. left is how many messages come after the page on the
 // server that answered, and next the sequence behind the page's last.
 func (rd *reader) askPage(ctx context.Context, stream, filter string, q query) (page []*settle.Message, next, left uint64, err error) {
-	err = rd.directGet(ctx, stream, q.json(), func(msg *nats.Msg) (bool, error) {
+	err = rd.direct(ctx, stream, [][]byte{q.json()}, func(msg *nats.Msg, _ asker) (bool, error) {
 		if status := directStatus(msg); status != "" {
 			switch {
 			case status == "204":

@@ -180,14 +180,13 @@ func (w *ReplicaWatch) Look(ctx context.Context) error {
 // look is Look at once. agree says that the replicas that answered have equally many records.
 func (w *ReplicaWatch) look(ctx context.Context) (agree bool, err error) {
 	cs := w.census
-	stream, err := cs.topology.findStream(ctx, cs.conn.n.results)
+	info, err := cs.conn.info(ctx, cs.conn.n.results)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	info := stream.CachedInfo()
 	if info.Config.Replicas < 2 {
 		w.gap = nil
 		return true, nil
@@ -240,14 +239,11 @@ func (w *ReplicaWatch) judge(older, late counted) {
 // all the time cannot be compared, and is left out.
 func (cs *Census) ReplicaGaps(ctx context.Context) (gaps []ReplicaGap, err error) {
 	for _, spec := range cs.conn.cfg.streams() {
-		var gap *ReplicaGap
-		err := cs.conn.patiently(ctx, func(ctx context.Context) (err error) {
-			if spec.config.Name == cs.conn.n.results {
-				gap, err = cs.resultsGap(ctx)
-			} else {
-				gap, err = cs.replicaGap(ctx, spec)
+		gap, err := patiently(ctx, cs.conn, func(ctx context.Context) (*ReplicaGap, error) {
+			if spec.part == PartResults {
+				return cs.resultsGap(ctx)
 			}
-			return err
+			return cs.replicaGap(ctx, spec)
 		})
 		if err != nil {
 			return gaps, err
@@ -281,14 +277,13 @@ func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap,
 	var at jetstream.StreamState // the leader's, unchanged since then
 	var since time.Time
 	for began := time.Now(); time.Since(began) < gapPatience; {
-		stream, err := cs.topology.findStream(ctx, spec.config.Name)
+		info, err := cs.conn.info(ctx, spec.config.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		info := stream.CachedInfo()
 		now := info.State
 		if info.Config.Replicas < 2 || now.Msgs == 0 {
 			return nil, nil

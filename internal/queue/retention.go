@@ -81,11 +81,10 @@ func (rt *Retention) Run(ctx context.Context) (forgot int, err error) {
 	if !rt.at.IsZero() && now.Sub(rt.at) < min(step, retentionSaved) {
 		return 0, nil
 	}
-	stream, err := rt.q.reader.stream(ctx, rt.q.Conn.n.results)
+	info, err := rt.q.reader.info(ctx, rt.q.Conn.n.results)
 	if err != nil {
 		return 0, err
 	}
-	info := stream.CachedInfo()
 	s, revision, err := rt.read(ctx, bornAt(info).UnixNano())
 	if err != nil {
 		return 0, err
@@ -160,11 +159,10 @@ func (rt *Retention) forget(ctx context.Context, s *retained, upTo uint64) (n in
 			return 0, false, err
 		}
 	}
-	stream, err := rt.q.reader.stream(ctx, rt.q.Conn.n.results)
+	info, err := rt.q.reader.info(ctx, rt.q.Conn.n.results)
 	if err != nil {
 		return 0, false, err
 	}
-	info := stream.CachedInfo()
 	upTo = min(upTo, max(info.State.LastSeq, 1)-1) // a purge of the whole stream is another thing, see PurgeIntents
 	if upTo == 0 || info.State.FirstSeq > upTo {
 		return 0, false, nil
@@ -307,11 +305,10 @@ func (rt *Retention) purge(ctx context.Context, s *retained) (taken int, err err
 
 // Forgotten returns of how many intents the outcomes are not kept any more.
 func (rt *Retention) Forgotten(ctx context.Context) (uint64, error) {
-	stream, err := rt.q.reader.stream(ctx, rt.q.Conn.n.results)
+	info, err := rt.q.reader.info(ctx, rt.q.Conn.n.results)
 	if err != nil {
 		return 0, err
 	}
-	info := stream.CachedInfo()
 	s, _, err := rt.read(ctx, bornAt(info).UnixNano())
 	if err == nil && s.Purge != nil && info.State.FirstSeq > s.Purge.UpTo {
 		s.Forgotten += s.Purge.Intents

@@ -70,9 +70,9 @@ func TestR11APurgeThatIsCutOffIsFinished(t *testing.T) {
 			q.Retention.Keep = time.Nanosecond
 			seqs := settledResults(t, q, map[string]int{"A-1": 3}, "A-1", "A-2", "A-3")
 			ctx := t.Context()
-			stream, err := q.reader.stream(ctx, q.Conn.n.results)
+			info, err := q.reader.info(ctx, q.Conn.n.results)
 			require.NoError(t, err)
-			s, revision, err := q.Retention.read(ctx, bornAt(stream.CachedInfo()).UnixNano())
+			s, revision, err := q.Retention.read(ctx, bornAt(info).UnixNano())
 			require.NoError(t, err)
 			s.Purge = &purge{UpTo: seqs[1], Intents: 4}
 			require.NoError(t, q.Retention.write(ctx, &s, revision))

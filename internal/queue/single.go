@@ -28,11 +28,11 @@ func (rd *reader) lastMsg(ctx context.Context, stream, subject string) (*settle.
 		if err != nil || m != nil {
 			return m, err
 		}
-		held, err := rd.holds(ctx, stream, subject)
+		index, err := rd.infoWith(ctx, stream, query{"subjects_filter": subject}) // the leader's, in memory
 		switch {
 		case err != nil:
 			return nil, err
-		case !held:
+		case index.State.Subjects[subject] == 0:
 			return nil, nil
 		case try == 2: // the first time, the message may have come in between
 			return nil, fmt.Errorf("read from stream %s: %w: subject %s; see the log and the disk of the broker", stream, settle.ErrNotLoaded, subject)
@@ -40,18 +40,15 @@ func (rd *reader) lastMsg(ctx context.Context, stream, subject string) (*settle.
 	}
 }
 
-// holds reports whether the index of a stream's leader lists a message under
-// the subject. The index is in memory.
-func (rd *reader) holds(ctx context.Context, stream, subject string) (held bool, err error) {
-	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		body, err := rd.ask(ctx, stream, "STREAM.INFO", query{"subjects_filter": subject})
+// infoWith asks a stream's leader for its state with the details that q asks for.
+func (rd *reader) infoWith(ctx context.Context, stream string, q query) (apiAnswer, error) {
+	return patiently(ctx, rd.conn, func(ctx context.Context) (apiAnswer, error) {
+		body, err := rd.ask(ctx, stream, "STREAM.INFO", q)
 		if err == nil && body.Created.IsZero() {
 			err = fmt.Errorf("stream %s: the answer has neither a state nor an error", stream)
 		}
-		held = err == nil && body.State.Subjects[subject] > 0
-		return err
+		return body, err
 	})
-	return held, err
 }
 
 // apiAnswer is what the broker's API answers to a request about a stream.
@@ -93,16 +90,9 @@ func (rd *reader) msgAt(ctx context.Context, stream string, seq uint64) (*settle
 	return rd.getMsg(ctx, stream, query{"seq": seq})
 }
 
-func (rd *reader) getMsg(ctx context.Context, stream string, q query) (m *settle.Message, err error) {
-	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		m, err = rd.askMsg(ctx, stream, q)
-		return err
-	})
-	return m, err
-}
-
-func (rd *reader) askMsg(ctx context.Context, stream string, q query) (*settle.Message, error) {
-	body, err := rd.ask(ctx, stream, "STREAM.MSG.GET", q)
+// getMsg reads one message at the stream's leader, nil if there is none.
+func (rd *reader) getMsg(ctx context.Context, stream string, q query) (*settle.Message, error) {
+	body, err := patiently(ctx, rd.conn, func(ctx context.Context) (apiAnswer, error) { return rd.ask(ctx, stream, "STREAM.MSG.GET", q) })
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeMessageNotFound {
 		return nil, nil
@@ -173,24 +163,24 @@ func (rd *reader) span(ctx context.Context, stream, filter string, from, end uin
 // and, when that has come, for the one that follows it.
 func (rd *reader) askSpan(ctx context.Context, stream, filter string, from, end uint64) (page []*settle.Message, next uint64, err error) {
 	step := (end - from + readsAtOnce - 1) / readsAtOnce
-	var first []string
+	var first [][]byte
 	for seq := from; seq < end; seq += step {
 		first = append(first, nextFrom(seq))
 	}
 	seen := make(map[uint64]bool)
 	whole, behind := true, uint64(0) // behind: the first message behind the span
-	err = rd.askSingly(ctx, stream, first, func(m *settle.Message) (again string) {
+	err = rd.askSingly(ctx, stream, first, func(m *settle.Message) (again []byte) {
 		switch {
 		case m == nil: // nothing more, or nothing more at a follower that lags
 			whole = false
-			return ""
+			return nil
 		case seen[m.Seq]: // two parts can lead to the same message
-			return ""
+			return nil
 		case m.Seq >= end:
 			if behind == 0 || m.Seq < behind {
 				behind = m.Seq
 			}
-			return ""
+			return nil
 		}
 		seen[m.Seq] = true
 		if matches(filter, m.Subject) {
@@ -209,47 +199,24 @@ func (rd *reader) askSpan(ctx context.Context, stream, filter string, from, end 
 }
 
 // nextFrom asks for the first message at or after a sequence.
-func nextFrom(seq uint64) string { return fmt.Sprintf(`{"seq":%d,"next_by_subj":">"}`, seq) }
+func nextFrom(seq uint64) []byte { return fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, seq) }
 
 // askSingly sends requests that are answered by one message each. It passes each
 // answer to take, nil if there is no such message, and sends the request that take
-// returns, unless that is empty.
-func (rd *reader) askSingly(ctx context.Context, stream string, requests []string, take func(*settle.Message) (again string)) error {
-	ctx, cancel := rd.conn.link.bound(ctx)
-	defer cancel()
-	in, err := rd.inboxes.take()
-	if err != nil {
-		return fmt.Errorf("read from stream %s: %w", stream, err)
-	}
-	over := false
-	defer func() { rd.inboxes.put(in, over) }()
-	ask := func(request string) error {
-		return rd.conn.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, []byte(request))
-	}
-	for _, r := range requests {
-		if err := ask(r); err != nil {
-			return fmt.Errorf("read from stream %s: %w", stream, err)
+// returns, unless that is nil.
+func (rd *reader) askSingly(ctx context.Context, stream string, requests [][]byte, take func(*settle.Message) (again []byte)) error {
+	open := len(requests)
+	return rd.direct(ctx, stream, requests, func(msg *nats.Msg, ask asker) (over bool, err error) {
+		m, err := single(msg)
+		if err != nil {
+			return false, err
 		}
-	}
-	for open := len(requests); open > 0; open-- {
-		select {
-		case msg := <-in.answers:
-			m, err := single(msg)
-			if err == nil {
-				if again := take(m); again != "" {
-					open++
-					err = ask(again)
-				}
-			}
-			if err != nil {
-				return fmt.Errorf("read from stream %s: %w", stream, err)
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("read from stream %s: %w: %w", stream, errIncomplete, ctx.Err())
+		if again := take(m); again != nil {
+			return false, ask(again)
 		}
-	}
-	over = true
-	return nil
+		open--
+		return open == 0, nil
+	})
 }
 
 // single reads the answer to a request for one message, nil if there is none.
@@ -307,10 +274,8 @@ func unlessGone(err error) error {
 // purge removes the messages of a subject with sequences below before, and returns how many those
 // were. An empty subject means all subjects, 0 all sequences.
 func (rd *reader) purge(ctx context.Context, stream, subject string, before uint64) (purged int, err error) {
-	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
-		body, err := rd.ask(ctx, stream, "STREAM.PURGE", query{"filter": subject, "seq": before})
-		purged = body.Purged
-		return err
+	body, err := patiently(ctx, rd.conn, func(ctx context.Context) (apiAnswer, error) {
+		return rd.ask(ctx, stream, "STREAM.PURGE", query{"filter": subject, "seq": before})
 	})
-	return purged, err
+	return body.Purged, err
 }

@@ -45,11 +45,11 @@ func (st StreamState) End() settle.StreamSeq {
 
 // State reads the stream's extent.
 func (s Stream) State(ctx context.Context) (StreamState, error) {
-	stream, err := s.reader.stream(ctx, s.name)
+	info, err := s.reader.info(ctx, s.name)
 	if err != nil {
 		return StreamState{}, err
 	}
-	return stateOf(stream.CachedInfo()), nil
+	return stateOf(info), nil
 }
 
 func stateOf(info *jetstream.StreamInfo) StreamState {
@@ -140,21 +140,19 @@ func (s Stream) ended(ctx context.Context, from uint64) (bool, error) {
 // after the prefix to visit, oldest first. The server finds them by its index of subjects. It
 // counts the matches for each page, so use it for patterns with few matches.
 func (s Stream) Matching(ctx context.Context, pattern string, last uint64, visit func(page []*settle.Message) error) error {
-	for next := uint64(1); next != 0; {
-		page, behind, left, err := s.reader.matching(ctx, s.name, s.prefix+pattern, next, pageSize)
+	for page, err := range pages(ctx, s.reader.matching, s.name, s.prefix+pattern, 1) {
 		if err != nil {
 			return err
 		}
-		if next = behind; left == 0 {
-			next = 0
-		}
-		if later := slices.IndexFunc(page, func(m *settle.Message) bool { return m.Seq > last }); later >= 0 {
-			page, next = page[:later], 0
+		whole := len(page)
+		for len(page) > 0 && page[len(page)-1].Seq > last {
+			page = page[:len(page)-1]
 		}
 		if len(page) > 0 {
-			if err := visit(page); err != nil {
-				return err
-			}
+			err = visit(page)
+		}
+		if err != nil || len(page) < whole {
+			return err
 		}
 	}
 	return nil
@@ -196,11 +194,16 @@ func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, e
 	if len(tokens) == 0 {
 		return nil, nil // the broker refuses a request without subjects
 	}
-	subjects := make([]string, len(tokens))
+	subjects, found := make([]string, len(tokens)), make(map[string]*settle.Message)
 	for i, token := range tokens {
 		subjects[i] = s.prefix + token
 	}
-	found, err := s.reader.lastBySubject(ctx, s.name, subjects, s.heads)
+	err := s.reader.lastInBatches(ctx, s.name, subjects, func(m *settle.Message) {
+		if s.heads {
+			m.Data = nil
+		}
+		found[m.Subject] = m
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -238,17 +241,17 @@ func (rd *reader) lastExact(ctx context.Context, stream string, subjects []strin
 // several replicas, a follower that lags may answer.
 func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, error) {
 	found := make(map[uint64]*settle.Message, len(seqs))
-	requests := make([]string, len(seqs))
+	requests := make([][]byte, len(seqs))
 	for i, seq := range seqs {
-		requests[i] = fmt.Sprintf(`{"seq":%d}`, seq)
+		requests[i] = fmt.Appendf(nil, `{"seq":%d}`, seq)
 	}
 	for part := range slices.Chunk(requests, readsAtOnce) {
 		err := s.reader.conn.patiently(ctx, func(ctx context.Context) error {
-			return s.reader.askSingly(ctx, s.name, part, func(m *settle.Message) string {
+			return s.reader.askSingly(ctx, s.name, part, func(m *settle.Message) []byte {
 				if m != nil {
 					found[m.Seq] = m
 				}
-				return ""
+				return nil
 			})
 		})
 		if err != nil {
@@ -273,11 +276,11 @@ func (s Stream) At(ctx context.Context, t time.Time) (first uint64, err error) {
 	req := query{"start_time": t.UTC(), "next_by_subj": ">"}.json()
 	err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
 		first = 0
-		return s.reader.askSingly(ctx, s.name, []string{string(req)}, func(m *settle.Message) string {
+		return s.reader.askSingly(ctx, s.name, [][]byte{req}, func(m *settle.Message) []byte {
 			if m != nil {
 				first = m.Seq
 			}
-			return ""
+			return nil
 		})
 	})
 	return first, err
@@ -287,19 +290,9 @@ func (s Stream) At(ctx context.Context, t time.Time) (first uint64, err error) {
 // first, and the state of the stream at the same moment. The broker lists each of
 // them, so ask only if State has told that they are not too many.
 func (s Stream) Gaps(ctx context.Context) (gone []uint64, state StreamState, err error) {
-	stream, err := s.reader.stream(ctx, s.name)
+	body, err := s.reader.infoWith(ctx, s.name, query{"deleted_details": true})
 	if err != nil {
 		return nil, state, err
 	}
-	err = s.reader.conn.request(ctx, func(ctx context.Context) error {
-		info, err := stream.Info(ctx, jetstream.WithDeletedDetails(true))
-		if err == nil {
-			gone, state = info.State.Deleted, stateOf(info)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, state, fmt.Errorf("stream %s: %w", s.name, err)
-	}
-	return gone, state, nil
+	return body.State.Deleted, stateOf(&body.StreamInfo), nil
 }

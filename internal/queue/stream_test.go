@@ -56,7 +56,7 @@ func TestAStreamIsReadInParts(t *testing.T) {
 
 	asked := append(append([]string{"absent"}, tokens...), tokens[7])
 	for _, replicas := range []int32{1, 3} { // with replicas each is read at the leader
-		q.reader.replicas.most.Store(replicas)
+		q.reader.replicas.Store(replicas)
 		found := make([]*settle.Message, len(asked))
 		require.NoError(t, s.Last(t.Context(), asked, func(i int, m *settle.Message) { found[i] = m }))
 		require.Nil(t, found[0])

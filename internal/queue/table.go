@@ -303,14 +303,9 @@ const MissingAdvice = "Restore what is missing from a backup (orderpost restore 
 
 // DescribeMissing returns a sentence that names the missing parts.
 func DescribeMissing(parts []string) string {
-	text, verb := parts[0], "is"
-	for i, p := range parts[1:] {
-		verb = "are"
-		if i == len(parts)-2 {
-			text += " and " + p
-		} else {
-			text += ", " + p
-		}
+	last := len(parts) - 1
+	if last == 0 {
+		return parts[0] + " is missing"
 	}
-	return text + " " + verb + " missing"
+	return strings.Join(parts[:last], ", ") + " and " + parts[last] + " are missing"
 }

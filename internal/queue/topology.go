@@ -38,12 +38,16 @@ const changeTimeout = 4 * requestTimeout
 // ensurePause is the time between two looks for what another program is about to make.
 const ensurePause = 100 * time.Millisecond
 
-// findStream asks once for a stream, with a timeout of its own: the client would wait for
-// a lost answer as long as ctx lasts.
-func (tp *Topology) findStream(ctx context.Context, name string) (jetstream.Stream, error) {
-	ctx, cancel := tp.conn.link.bound(ctx)
+// info asks once for a stream's configuration and state, with a timeout of its own: the client
+// would wait for a lost answer as long as ctx lasts.
+func (cn *Conn) info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := cn.link.bound(ctx)
 	defer cancel()
-	return tp.conn.js.Stream(ctx, name)
+	stream, err := cn.js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return stream.CachedInfo(), nil
 }
 
 // Made returns the names of the streams that Open created.
@@ -71,10 +75,8 @@ func (tp *Topology) prepare(ctx context.Context) (ackWait time.Duration, err err
 		return 0, fmt.Errorf("broker at %s accepts messages of at most %d bytes (max_payload); orderpost needs %d", RedactURL(tp.conn.cfg.URL), have, minPayload)
 	}
 	err = tp.conn.UnlessRefused(ctx, func(ctx context.Context) error {
-		return tp.conn.patiently(ctx, func(ctx context.Context) error {
-			ackWait, err = tp.ensureSoon(ctx)
-			return err
-		})
+		ackWait, err = patiently(ctx, tp.conn, tp.ensureSoon)
+		return err
 	})
 	return ackWait, err
 }
@@ -129,8 +131,8 @@ func (tp *Topology) ensureStreams(ctx context.Context) error {
 	var missing []streamSpec
 	used := false
 	for _, want := range tp.conn.cfg.streams() {
-		tp.reader.replicas.atLeast(want.config.Replicas)
-		stream, err := tp.findStream(ctx, want.config.Name)
+		tp.reader.saw(want.config.Replicas)
+		have, err := tp.conn.info(ctx, want.config.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			missing = append(missing, want)
@@ -138,10 +140,10 @@ func (tp *Topology) ensureStreams(ctx context.Context) error {
 		case err != nil:
 			return wrapStream(want.config.Name, "cannot be read", err)
 		}
-		if err := tp.checkStream(ctx, stream, want); err != nil {
+		if err := tp.checkStream(ctx, have.Config, want); err != nil {
 			return err
 		}
-		used = used || want.precious && stream.CachedInfo().State.LastSeq > 0
+		used = used || want.precious && have.State.LastSeq > 0
 	}
 	if err := tp.supply(ctx, missing, used); err != nil {
 		return err
@@ -176,9 +178,9 @@ func (tp *Topology) makeStreams(ctx context.Context, missing []streamSpec) error
 			err = tp.createStream(ctx, want.config)
 		}
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program created it meanwhile
-			var stream jetstream.Stream
-			if stream, err = tp.awaitStream(ctx, name); err == nil {
-				err = tp.checkStream(ctx, stream, want)
+			var have *jetstream.StreamInfo
+			if have, err = tp.awaitStream(ctx, name); err == nil {
+				err = tp.checkStream(ctx, have.Config, want)
 			}
 		}
 		if err != nil {
@@ -206,7 +208,7 @@ func (tp *Topology) storedElsewhere(ctx context.Context, name string) error {
 	if err != nil || json.Unmarshal(answer.Data, &taken) != nil || taken.Stream == "" {
 		return nil // nobody hears it, or not a stream
 	}
-	if _, err := tp.findStream(ctx, name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if _, err := tp.conn.info(ctx, name); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return jetstream.ErrStreamNameAlreadyInUse // another program made it meanwhile
 	}
 	return fmt.Errorf("another JetStream stores what is sent to %s* (its stream %s), probably beyond a leaf node: each order would be posted twice. "+
@@ -214,13 +216,13 @@ func (tp *Topology) storedElsewhere(ctx context.Context, name string) error {
 }
 
 // awaitStream finds a stream that another program is creating.
-func (tp *Topology) awaitStream(ctx context.Context, name string) (jetstream.Stream, error) {
+func (tp *Topology) awaitStream(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
 	for {
-		stream, err := tp.findStream(ctx, name)
+		have, err := tp.conn.info(ctx, name)
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return stream, err
+			return have, err
 		}
 		if settle.Sleep(ctx, ensurePause) != nil {
 			return nil, err
@@ -252,7 +254,9 @@ func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfi
 
 // openBucket opens the bucket. Without one, q.bucket.kv stays nil (LeaveMissing).
 func (tp *Topology) openBucket(ctx context.Context) (err error) {
-	tp.bucket.kv, err = tp.findBucket(ctx)
+	ctx, cancel := tp.conn.link.bound(ctx)
+	defer cancel()
+	tp.bucket.kv, err = tp.conn.js.KeyValue(ctx, tp.conn.n.bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) && tp.conn.cfg.Missing == LeaveMissing {
 		tp.bucket.kv = nil
 		return nil
@@ -260,18 +264,12 @@ func (tp *Topology) openBucket(ctx context.Context) (err error) {
 	return tp.bucket.wrap(err)
 }
 
-func (tp *Topology) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	ctx, cancel := tp.conn.link.bound(ctx)
-	defer cancel()
-	return tp.conn.js.KeyValue(ctx, tp.conn.n.bucket)
-}
-
 // checkStream compares a stream with its wanted configuration. A worker updates
 // the stream's limits to its own settings. How long the journal keeps entries is for the
 // operator to say.
-func (tp *Topology) checkStream(ctx context.Context, stream jetstream.Stream, spec streamSpec) error {
-	have, want := stream.CachedInfo().Config, spec.wanted(stream.CachedInfo().Config)
-	tp.reader.replicas.atLeast(have.Replicas)
+func (tp *Topology) checkStream(ctx context.Context, have jetstream.StreamConfig, spec streamSpec) error {
+	want := spec.wanted(have)
+	tp.reader.saw(have.Replicas)
 	unsafe, safe := compareStream(have, want)
 	if len(unsafe) > 0 {
 		return &TopologyError{Stream: want.Name, Differences: unsafe}

@@ -62,8 +62,8 @@ func (wr *WaitingRoom) Birth() int64 {
 
 // Total counts every waiting intent.
 func (wr *WaitingRoom) Total(ctx context.Context) (n uint64, err error) {
-	n, _, err = wr.extent(ctx)
-	return n, err
+	state, err := wr.stream().State(ctx)
+	return state.Messages, err
 }
 
 // End returns the sequence of the intent that was put into the waiting room
@@ -71,11 +71,6 @@ func (wr *WaitingRoom) Total(ctx context.Context) (n uint64, err error) {
 func (wr *WaitingRoom) End(ctx context.Context) (settle.StreamSeq, error) {
 	state, err := wr.stream().State(ctx)
 	return state.End(), err
-}
-
-func (wr *WaitingRoom) extent(ctx context.Context) (n, last uint64, err error) {
-	state, err := wr.stream().State(ctx)
-	return state.Messages, state.LastSeq, err
 }
 
 func (wr *WaitingRoom) stream() Stream {
@@ -129,15 +124,7 @@ type listing struct {
 
 // list lists the subjects that match a filter, without the first few.
 func (wr *WaitingRoom) list(ctx context.Context, filter string, skip int) (l listing, err error) {
-	err = wr.conn.patiently(ctx, func(ctx context.Context) error {
-		l, err = wr.ask(ctx, filter, skip)
-		return err
-	})
-	return l, err
-}
-
-func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l listing, err error) {
-	body, err := wr.reader.ask(ctx, wr.conn.n.waiting, "STREAM.INFO", query{"subjects_filter": filter, "offset": skip})
+	body, err := wr.reader.infoWith(ctx, wr.conn.n.waiting, query{"subjects_filter": filter, "offset": skip})
 	if err != nil {
 		return l, err
 	}
@@ -238,8 +225,8 @@ func (wr *WaitingRoom) StillWaits(ctx context.Context, token string, last uint64
 // its token, page by page. An empty token means every import. It passes nothing that
 // is stored later than its call, so it ends however fast producers publish.
 func (wr *WaitingRoom) Each(ctx context.Context, token string, last uint64, visit func([]*settle.Message) error) error {
-	any, end, err := wr.extent(ctx)
-	if err != nil || any == 0 {
+	now, err := wr.stream().State(ctx)
+	if err != nil || now.Messages == 0 {
 		return err
 	}
 	patterns := []string{">"}
@@ -247,7 +234,7 @@ func (wr *WaitingRoom) Each(ctx context.Context, token string, last uint64, visi
 		patterns = importPatterns(token)
 	}
 	for _, pattern := range patterns {
-		if err := wr.stream().Matching(ctx, pattern, min(last, end), visit); err != nil {
+		if err := wr.stream().Matching(ctx, pattern, min(last, now.LastSeq), visit); err != nil {
 			return err
 		}
 	}
@@ -352,18 +339,18 @@ func (wr *WaitingRoom) Unlisted(ctx context.Context, from uint64) (found []*sett
 // listLacks reports whether the waiting room has more messages than its list of subjects
 // says, and its last sequence. While intents come and go it may report true by mistake.
 func (wr *WaitingRoom) listLacks(ctx context.Context) (some bool, last uint64, err error) {
-	before, last, err := wr.extent(ctx)
-	if err != nil || before == 0 {
-		return false, last, err
+	before, err := wr.stream().State(ctx)
+	if err != nil || before.Messages == 0 {
+		return false, before.LastSeq, err
 	}
 	var listed uint64
 	for _, pattern := range []string{"*.*", "at.*.*.*.*.*"} {
 		n, err := wr.count(ctx, pattern)
 		if err != nil {
-			return false, last, err
+			return false, before.LastSeq, err
 		}
 		listed += n
 	}
-	after, _, err := wr.extent(ctx)
-	return min(before, after) > listed, last, err
+	after, err := wr.Total(ctx)
+	return min(before.Messages, after) > listed, before.LastSeq, err
 }

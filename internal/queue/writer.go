@@ -32,10 +32,9 @@ const maxWriteBatch = 256
 type writer struct {
 	pipeline *pipeline
 	stream   string
-	replicas *replicas
+	reader   *reader
 	queue    chan *outgoing
 	quit     chan struct{}
-	done     sync.WaitGroup
 	once     sync.Once
 	ended    chan struct{} // closed after the last write
 
@@ -45,8 +44,8 @@ type writer struct {
 }
 
 func newWriter(cn *Conn, rd *reader, stream string) *writer {
-	w := &writer{pipeline: newPipeline(cn), stream: stream, replicas: &rd.replicas, queue: make(chan *outgoing, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
-	w.done.Go(w.run)
+	w := &writer{pipeline: newPipeline(cn), stream: stream, reader: rd, queue: make(chan *outgoing, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+	go w.run()
 	return w
 }
 
@@ -68,7 +67,7 @@ func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64,
 func (w *writer) conditional(msg *nats.Msg, expect uint64) *outgoing {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	msg.Header.Set(jetstream.ExpectedStreamHeader, w.stream)
-	return &outgoing{msg: msg, alone: expect > 0 && w.replicas.most.Load() < 2}
+	return &outgoing{msg: msg, alone: expect > 0 && w.reader.replicas.Load() < 2}
 }
 
 // add is put without a condition. One that is not confirmed may be stored, and one that is repeated twice.
@@ -106,7 +105,7 @@ func (w *writer) write(ctx context.Context, out *outgoing) (seq uint64, err erro
 // stop ends the writer once it has written what is queued.
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.quit) })
-	w.done.Wait()
+	<-w.ended
 }
 
 func (w *writer) run() {

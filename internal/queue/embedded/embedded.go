@@ -134,27 +134,17 @@ func Start(cfg Config) (*Server, error) {
 	if err := os.Remove(filepath.Join(cfg.Dir, endpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("embedded broker: %w", err), lock.Unlock())
 	}
-	s, err := start(cfg)
+	s := &Server{cfg: cfg, lock: lock, Renewed: renewed}
+	token, err := s.boot()
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	s.lock, s.Renewed = lock, renewed
+	s.cfg.Listen = s.nats.Addr().String() // Revive takes the same port again
+	s.Endpoint = Endpoint{URL: s.nats.ClientURL(), Token: token, PID: os.Getpid(), Temporary: cfg.Temporary}
 	if err := s.writeEndpoint(); err != nil {
 		s.Stop()
 		return nil, err
 	}
-	return s, nil
-}
-
-// start boots the server and fixes its port.
-func start(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg}
-	token, err := s.boot()
-	if err != nil {
-		return nil, err
-	}
-	s.cfg.Listen = s.nats.Addr().String() // Revive takes the same port again
-	s.Endpoint = Endpoint{URL: s.nats.ClientURL(), Token: token, PID: os.Getpid(), Temporary: cfg.Temporary}
 	return s, nil
 }
 
