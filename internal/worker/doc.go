@@ -8,7 +8,7 @@
 //	handle.go      the settle protocol's Handler works off a delivery, with submit.Submit for the attempts
 //	prefetch.go    how many orders are in hand beside those at the API
 //	goroutines.go  what runs them
-//	trace.go, log.go, atomic.go  what traces, logs and metrics learn about a delivery
+//	trace.go, log.go  what traces, logs and metrics learn about a delivery
 //	pool.go        start, drain, stop
 //
 // Beside it:

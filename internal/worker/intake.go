@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"orderpost/internal/settle"
@@ -80,27 +81,26 @@ func (p *Pool) pull(n int, sweeps int64, trouble *pullTrouble) {
 // pullTrouble spaces pulls out while they fail, and logs a failure once.
 type pullTrouble struct {
 	pool  *Pool
-	delay atomicDuration
+	delay atomic.Int64 // nanoseconds
 }
 
 func (t *pullTrouble) note(err error) {
 	if err == nil {
-		if t.delay.swap(0) != 0 {
+		if t.delay.Swap(0) != 0 {
 			t.pool.Log.Info().Msg("pulling orders again")
 		}
 		return
 	}
-	old := t.delay.load()
+	old := t.delay.Load()
 	if old == 0 {
 		t.pool.Log.Warn().Err(err).Msg("cannot pull orders; trying again")
 	}
-	t.delay.store(min(max(2*old, pullRetryMin), pullRetryMax))
+	t.delay.Store(min(max(2*old, int64(pullRetryMin)), int64(pullRetryMax)))
 }
 
 func (t *pullTrouble) wait(ctx context.Context) error {
-	d := t.delay.load()
-	if d == 0 {
-		return ctx.Err()
+	if d := t.delay.Load(); d != 0 {
+		return settle.Sleep(ctx, time.Duration(d))
 	}
-	return settle.Sleep(ctx, d)
+	return ctx.Err()
 }

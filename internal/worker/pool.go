@@ -117,10 +117,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	go p.goroutines.look()
 	defer p.goroutines.end()
 	defer p.lines.flush()
-	trims := p.startTrimming()
-	defer trims()
-	housekeeps := p.startHousekeeping()
-	defer housekeeps()
+	defer p.startTrimming()()
+	defer inBackground(func() time.Duration { return housekeepEvery }, p.housekeep)()
 
 	p.intake(ctx)
 	p.draining.Store(true)

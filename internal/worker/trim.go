@@ -44,12 +44,8 @@ func (p *Pool) trim(ctx context.Context) {
 // housekeepEvery is how often a worker looks whether what takes minutes to days is due.
 const housekeepEvery = time.Second
 
-// startHousekeeping asks for overdue deliveries (R9), forgets old results (R11) and removes dead letters that no
-// record names (R4), which one worker of a fleet does, until stop is called.
-func (p *Pool) startHousekeeping() (stop func()) {
-	return inBackground(func() time.Duration { return housekeepEvery }, p.housekeep)
-}
-
+// housekeep asks for overdue deliveries (R9), forgets old results (R11) and removes dead letters that no
+// record names (R4), which one worker of a fleet does.
 func (p *Pool) housekeep(ctx context.Context) {
 	if !p.Trims() {
 		return

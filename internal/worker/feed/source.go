@@ -75,8 +75,9 @@ func (s *source) take(ctx context.Context, q *queue.Queue, n int) (g settle.Wait
 		}
 		g.Messages, s.next = append(g.Messages, got...), got[len(got)-1].Seq+1
 	}
-	if g.Whole = s.stuck == 0; g.Whole && q.MayLag() {
-		g.Whole, err = s.complete(ctx, q, len(g.Messages)+left)
+	if g.Whole = s.stuck == 0; g.Whole && q.MayLag() { // a replica may lack some in between: the stream's leader counts
+		n, countErr := q.Waiting.Under(ctx, s.Subject)
+		g.Whole, err = n == len(g.Messages)+left, countErr
 	}
 	if len(g.Messages) < n { // the listing counts intents that are stuck, or that a follower lacks
 		s.stuck = s.Count
@@ -84,24 +85,13 @@ func (s *source) take(ctx context.Context, q *queue.Queue, n int) (g settle.Wait
 	return g, err
 }
 
-// complete reports whether the stream's leader counts as many intents as were read and come
-// after those. A replica may lack some in between.
-func (s *source) complete(ctx context.Context, q *queue.Queue, seen int) (bool, error) {
-	n, err := q.Waiting.Under(ctx, s.Subject)
-	return n == seen, err
-}
-
 // sortSources puts intents whose time has come before those without a time, oldest
 // first.
 func sortSources(list []*source) {
 	slices.SortFunc(list, func(a, b *source) int {
-		switch {
-		case a.At.IsZero() != b.At.IsZero() && a.At.IsZero():
-			return 1
-		case a.At.IsZero() != b.At.IsZero():
-			return -1
-		default:
-			return a.At.Compare(b.At)
+		if a.At.IsZero() || b.At.IsZero() {
+			return b.At.Compare(a.At)
 		}
+		return a.At.Compare(b.At)
 	})
 }
