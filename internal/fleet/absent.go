@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,10 +39,7 @@ func (v *View) Absent() (out []Absent) {
 		}
 	}
 	slices.SortFunc(out, func(a, b Absent) int {
-		if c := b.SeenAt.Compare(a.SeenAt); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Worker, b.Worker)
+		return cmp.Or(b.SeenAt.Compare(a.SeenAt), strings.Compare(a.Worker, b.Worker))
 	})
 	return out
 }
@@ -54,23 +52,22 @@ func (a Absent) Says(ackWait time.Duration) string {
 		text = "a former run of " + text
 	}
 	text += fmt.Sprintf(" not seen for %d s", int(a.For.Seconds()))
-	orders := fmt.Sprintf("its %d orders", a.InFlight)
-	verb, have := "go", "have gone"
+	if a.InFlight == 0 {
+		return text + ", it had no orders in hand"
+	}
+	orders, verb, have := fmt.Sprintf("its %d orders", a.InFlight), "go", "have gone"
 	if a.InFlight == 1 {
 		orders, verb, have = "its order", "goes", "has gone"
 	}
-	switch left := ackWait - a.For; {
-	case a.InFlight == 0:
-		return text + ", it had no orders in hand"
-	case left > 0 && a.alone:
-		return text + fmt.Sprintf(", %s %s to the next worker that starts, in %d s", orders, verb, int((left+time.Second-1).Seconds()))
-	case a.alone:
-		return text + ", " + orders + " " + verb + " to the next worker that starts"
-	case ackWait == 0:
-		return text + ", " + orders + " " + verb + " to others"
-	case left > 0:
-		return text + fmt.Sprintf(", %s %s to others in %d s", orders, verb, int((left+time.Second-1).Seconds()))
-	default:
-		return text + ", " + orders + " " + have + " to others"
+	to, comma := "others", ""
+	if a.alone {
+		to, comma = "the next worker that starts", ","
 	}
+	switch left := ackWait - a.For; {
+	case left > 0:
+		to += fmt.Sprintf("%s in %d s", comma, int((left + time.Second - 1).Seconds()))
+	case ackWait > 0 && !a.alone:
+		verb = have
+	}
+	return text + ", " + orders + " " + verb + " to " + to
 }

@@ -62,7 +62,7 @@ func (m *Member) announceThrottle(ctx context.Context) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 		defer cancel()
-		if err := m.Control.announceThrottle(ctx, Throttle{Worker: m.membership.id, For: wait}); err != nil {
+		if err := m.Control.bucket.Put(ctx, throttleKey, Throttle{Worker: m.membership.id, For: wait}); err != nil {
 			m.Log.Debug().Err(err).Msg("throttle not passed on")
 			return
 		}

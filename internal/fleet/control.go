@@ -146,17 +146,7 @@ func (c *Control) SetLimit(ctx context.Context, l *Limit) error {
 	return c.bucket.Put(ctx, limitKey, l)
 }
 
-// announceThrottle tells the fleet that the API asks for slower requests.
-func (c *Control) announceThrottle(ctx context.Context, t Throttle) error {
-	return c.bucket.Put(ctx, throttleKey, t)
-}
-
 // AskLooks has every worker look at the streams: this one has found something.
 func (c *Control) AskLooks(ctx context.Context) error {
 	return c.bucket.Put(ctx, lookKey, struct{}{})
-}
-
-// watch calls wake whenever somebody steers the fleet, until ctx ends.
-func (c *Control) watch(ctx context.Context, wake func()) error {
-	return c.bucket.Watch(ctx, controlPrefix, wake)
 }

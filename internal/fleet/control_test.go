@@ -19,7 +19,7 @@ func TestTheBucketSpeaksAsEver(t *testing.T) {
 	require.NoError(t, c.Resume(ctx, "anna"))
 	require.NoError(t, c.SetHold(ctx, Hold{Reason: "lunch", By: "anna", Since: at, For: time.Hour}))
 	require.NoError(t, c.SetLimit(ctx, &Limit{PerSecond: 50, By: "anna", At: at}))
-	require.NoError(t, c.announceThrottle(ctx, Throttle{Worker: "a1", For: 3 * time.Second}))
+	require.NoError(t, c.bucket.Put(ctx, throttleKey, Throttle{Worker: "a1", For: 3 * time.Second}))
 	require.NoError(t, c.Appear(ctx, Presence{Worker: "w-1", ID: "a1", Since: at, Version: "v1", InFlight: 2, Open: true, Reasons: []string{"r"}, Notes: []string{"n"},
 		Sees: []string{"b2"}, Limit: 50, Share: 25, Rate: 7.5, Joined: true, ClockMS: &ms}))
 	require.NoError(t, c.ClaimIdentity(ctx, api, "w-1", zerolog.Nop()))

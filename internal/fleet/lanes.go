@@ -20,12 +20,7 @@ type Lanes struct {
 	At      time.Time      `json:"at"`
 }
 
-// ReadLanes reads the weights. A fleet in which nobody set one has none.
-func (c *Control) ReadLanes(ctx context.Context) (Lanes, error) {
-	lanes, _, err := c.readLanes(ctx)
-	return lanes, err
-}
-
+// readLanes reads the weights. A fleet in which nobody set one has none.
 func (c *Control) readLanes(ctx context.Context) (lanes Lanes, revision uint64, err error) {
 	entry, err := c.bucket.Get(ctx, lanesKey)
 	if errors.Is(err, queue.ErrNoKey) {

@@ -159,7 +159,7 @@ func (m *Member) reads(now time.Time) bool {
 // watch wakes the member early. If the watch fails, the ticker has to do.
 func (m *Member) watch(ctx context.Context, wake chan<- struct{}) {
 	for ctx.Err() == nil {
-		err := m.Control.watch(ctx, func() {
+		err := m.Control.bucket.Watch(ctx, controlPrefix, func() {
 			select {
 			case wake <- struct{}{}:
 			default:
