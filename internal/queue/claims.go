@@ -13,17 +13,9 @@ import (
 	"orderpost/internal/settle"
 )
 
-// claims extends the claims of all deliveries in flight (R7), until the queue
-// closes.
-type claims struct {
-	quit chan struct{}
-	done sync.WaitGroup
-	once sync.Once
-}
-
-// start starts extending claims. ackWait is the consumer's own AckWait: the server decides
-// how long it waits, not this program's setting.
-func (c *claims) start(nc *nats.Conn, of *settle.Claims, ackWait time.Duration) error {
+// extendClaims extends the claims of all deliveries in flight (R7) until stop is called. ackWait
+// is the consumer's own AckWait: the server decides how long it waits, not this program's setting.
+func extendClaims(nc *nats.Conn, of *settle.Claims, ackWait time.Duration) (stop func(), err error) {
 	inbox := nc.NewInbox()
 	of.Start(ackWait, inbox)
 	answered := func(msg *nats.Msg) { // passes the server's answer to the lease that asked
@@ -32,10 +24,11 @@ func (c *claims) start(nc *nats.Conn, of *settle.Claims, ackWait time.Duration) 
 		}
 	}
 	if _, err := nc.Subscribe(inbox+".*.*", answered); err != nil {
-		return fmt.Errorf("lease answers: %w", err)
+		return nil, fmt.Errorf("lease answers: %w", err)
 	}
-	c.quit = make(chan struct{})
-	c.done.Go(func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
 		every := of.Every()
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -47,21 +40,12 @@ func (c *claims) start(nc *nats.Conn, of *settle.Claims, ackWait time.Duration) 
 					every = now
 					tick.Reset(every)
 				}
-			case <-c.quit:
+			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	return nil
-}
-
-func (c *claims) stop() {
-	c.once.Do(func() {
-		if c.quit != nil {
-			close(c.quit)
-		}
-	})
-	c.done.Wait()
+	return func() { cancel(); done.Wait() }, nil
 }
 
 // holder is the server that has the only replica of the intents stream and of its

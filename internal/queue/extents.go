@@ -196,8 +196,12 @@ func (ex *ExtentKeeper) RememberExtents(ctx context.Context, seen, now Extents) 
 	return err
 }
 
-// acceptExtents makes the bucket remember the streams as they are now.
-func (ex *ExtentKeeper) acceptExtents(ctx context.Context) error {
+// repairPrefix begins the keys that record repairs, one key for each.
+const repairPrefix = "repair."
+
+// AcceptLosses accepts the streams as they are: none counts as a [Loss] from now on. It
+// records in the bucket who decided that, and what MakeLost made.
+func (ex *ExtentKeeper) AcceptLosses(ctx context.Context, by string, made []string) error {
 	was, _, err := ex.remembered(ctx)
 	if err != nil {
 		return err
@@ -212,7 +216,12 @@ func (ex *ExtentKeeper) acceptExtents(ctx context.Context) error {
 		e.Accepted = append(slices.Clone(before[max(0, len(before)-mostAccepted+1):]), loss)
 		now[name] = e
 	}
-	return ex.bucket.Put(ctx, extentsKey, now)
+	if err := ex.bucket.Put(ctx, extentsKey, now); err != nil {
+		return err
+	}
+	at := time.Now().UTC()
+	_, err = ex.bucket.Swap(ctx, fmt.Sprintf("%s%d", repairPrefix, at.UnixNano()), map[string]any{"by": by, "at": at, "made": made}, 0)
+	return err
 }
 
 // markRestored makes the bucket remember that the results, and so all streams, are those of a backup: no worker
@@ -261,18 +270,6 @@ func (ex *ExtentKeeper) extents(ctx context.Context) (Extents, error) {
 	return out, nil
 }
 
-// endsOf returns what this program's writes to a stream have told about its end; nil = it
-// does not write there.
-func (ex *ExtentKeeper) endsOf(name string) *ends {
-	switch name {
-	case ex.conn.n.results:
-		return &ex.results.ends
-	case ex.conn.n.dead:
-		return &ex.letters.ends
-	}
-	return nil
-}
-
 // keepAgain adds to was the ends that streams have lost, and makes the bucket remember them
 // until a person accepts the loss (Repair): the stream may grow beyond its former end before
 // the next look. This program's writes tell of a lost end; on one server, so does a look that
@@ -281,8 +278,10 @@ func (ex *ExtentKeeper) keepAgain(ctx context.Context, was Extents, revision uin
 	told := false
 	for name, have := range now {
 		former, again := was[name], uint64(0)
-		if e := ex.endsOf(name); e != nil {
-			again = e.look(era{have.Created, former.accepted()})
+		for _, w := range []*writer{ex.results, ex.letters} {
+			if w.stream == name {
+				again = w.ends.look(era{have.Created, former.accepted()})
+			}
 		}
 		if have.Last < former.Last && have.Created.Equal(former.Created) && !ex.reader.replicated() {
 			again = max(again, former.Last)

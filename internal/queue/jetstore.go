@@ -256,10 +256,8 @@ func foreign(raw *settle.Message, r *order.Record) string {
 // use.
 var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 
-func (s jetStore) markSubject(key string) string { return "$KV." + s.q.Conn.n.bucket + "." + key }
-
 func (s jetStore) HighWaterMark(ctx context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {
-	raw, err := s.q.reader.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))
+	raw, err := s.q.reader.lastMsg(ctx, s.q.bucket.stream(), s.q.bucket.prefix()+key)
 	if err != nil || raw == nil {
 		return m, 0, err
 	}
@@ -274,7 +272,7 @@ func (s jetStore) PutHighWaterMark(ctx context.Context, key string, m settle.Hig
 	if err != nil {
 		return 0, err
 	}
-	msg := nats.NewMsg(s.markSubject(key))
+	msg := nats.NewMsg(s.q.bucket.prefix() + key)
 	msg.Data = data
 	return s.q.marks.put(ctx, msg, expect)
 }

@@ -145,9 +145,6 @@ func (tp *Topology) ReviveJournal(ctx context.Context) error {
 	return nil
 }
 
-// repairPrefix begins the keys that record repairs, one key for each.
-const repairPrefix = "repair."
-
 // MakeLost creates the missing streams again, empty, and returns the names of the precious
 // ones. A person must decide to call it, because what they held is lost. Workers go on
 // holding until [Queue.AcceptLosses].
@@ -181,15 +178,4 @@ func (tp *Topology) makeUnlessThere(ctx context.Context, want streamSpec) (missi
 		return tp.makeStreams(ctx, []streamSpec{want})
 	})
 	return missing, err
-}
-
-// AcceptLosses accepts the streams as they are: none counts as a [Loss] from now on. It
-// records in the bucket who decided that, and what MakeLost made.
-func (ex *ExtentKeeper) AcceptLosses(ctx context.Context, by string, made []string) error {
-	if err := ex.acceptExtents(ctx); err != nil {
-		return err
-	}
-	now := time.Now().UTC()
-	_, err := ex.bucket.Swap(ctx, fmt.Sprintf("%s%d", repairPrefix, now.UnixNano()), map[string]any{"by": by, "at": now, "made": made}, 0)
-	return err
 }

@@ -42,9 +42,9 @@ type Queue struct {
 	marks   *writer // for delivered high-water marks, at most one write at a time
 	pulls   inboxes // for pulls, in which a status may follow the last message
 
-	claims claims
-	holder holder
-	moved  *pipeline // for what the feeder moves
+	stopClaims func()
+	holder     holder
+	moved      *pipeline // for what the feeder moves
 }
 
 // Open connects and returns the queue. A worker creates the streams on a broker
@@ -91,7 +91,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	q.letters = newWriter(cn, rd, cn.n.dead)
 	q.marks = newWriter(cn, rd, q.bucket.stream())
 	q.Extents = &ExtentKeeper{conn: cn, reader: rd, bucket: q.bucket, results: q.results, letters: q.letters}
-	if err := q.claims.start(cn.nc, q.Claims, ackWait); err != nil {
+	if q.stopClaims, err = extendClaims(cn.nc, q.Claims, ackWait); err != nil {
 		q.Close()
 		return nil, err
 	}
@@ -101,11 +101,11 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 // Close flushes and closes the connection. Everything that uses the queue must
 // have stopped before.
 func (q *Queue) Close() {
-	q.claims.stop()
+	if q.stopClaims != nil {
+		q.stopClaims()
+	}
 	for _, w := range []*writer{q.results, q.letters, q.marks} {
-		if w != nil {
-			w.stop()
-		}
+		w.stop()
 	}
 	if q.Conn.nc.IsConnected() {
 		_ = q.Conn.nc.FlushTimeout(requestTimeout) // flushes acks; after a lost one, the redelivery finds its result

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,8 +33,8 @@ type writer struct {
 	stream   string
 	reader   *reader
 	queue    chan *outgoing
-	quit     chan struct{}
-	once     sync.Once
+	quit     context.Context
+	end      context.CancelFunc
 	ended    chan struct{} // closed after the last write
 
 	linger time.Duration // how long the next flush waits for more writes
@@ -44,7 +43,8 @@ type writer struct {
 }
 
 func newWriter(cn *Conn, rd *reader, stream string) *writer {
-	w := &writer{pipeline: newPipeline(cn), stream: stream, reader: rd, queue: make(chan *outgoing, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+	w := &writer{pipeline: newPipeline(cn), stream: stream, reader: rd, queue: make(chan *outgoing, 4*maxWriteBatch), ended: make(chan struct{})}
+	w.quit, w.end = context.WithCancel(context.Background())
 	go w.run()
 	return w
 }
@@ -81,7 +81,7 @@ func (w *writer) write(ctx context.Context, out *outgoing) (seq uint64, err erro
 	before := w.ends.reached()
 	select {
 	case w.queue <- out:
-	case <-w.quit:
+	case <-w.quit.Done():
 		return 0, errUnconfirmed
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -104,7 +104,7 @@ func (w *writer) write(ctx context.Context, out *outgoing) (seq uint64, err erro
 
 // stop ends the writer once it has written what is queued.
 func (w *writer) stop() {
-	w.once.Do(func() { close(w.quit) })
+	w.end()
 	<-w.ended
 }
 
@@ -117,7 +117,7 @@ func (w *writer) run() {
 			time.Sleep(w.linger) // after a batch, writes come in crowds, and the first would cost the others its fsync
 			batch = w.collect(append(batch[:0], out))
 			w.flush(batch)
-		case <-w.quit:
+		case <-w.quit.Done():
 			for batch = w.collect(batch[:0]); len(batch) > 0; batch = w.collect(batch[:0]) {
 				w.flush(batch)
 			}
