@@ -15,20 +15,6 @@ import (
 // It needs a View of Look.
 func (v *View) NothingSent(now time.Time) string {
 	since, blocks := v.Stopped()
-	return nothingSent(since, blocks, now)
-}
-
-const (
-	// blink is how long a gate may be closed before people are told: after most
-	// throttles it opens again sooner.
-	blink = 3 * time.Second
-	// mostBlocks is how many blocks the sentence names, mostOfBlock how many characters
-	// of each: more than a cause has. The page and the command fleet show all of them.
-	mostBlocks, mostOfBlock = 2, 1000
-)
-
-// nothingSent is the sentence about blocks that stop the fleet. since may be zero.
-func nothingSent(since time.Time, blocks []string, now time.Time) string {
 	if len(blocks) == 0 {
 		return ""
 	}
@@ -52,6 +38,15 @@ func nothingSent(since time.Time, blocks []string, now time.Time) string {
 	}
 	return text
 }
+
+const (
+	// blink is how long a gate may be closed before people are told: after most
+	// throttles it opens again sooner.
+	blink = 3 * time.Second
+	// mostBlocks is how many blocks the sentence names, mostOfBlock how many characters
+	// of each: more than a cause has. The page and the command fleet show all of them.
+	mostBlocks, mostOfBlock = 2, 1000
+)
 
 // clock is a time in UTC, with its day unless that is today.
 func clock(at, now time.Time) string {

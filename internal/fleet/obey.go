@@ -75,17 +75,25 @@ func (m *Member) obeyIdentity(view *View) {
 	if c := view.Identity; c != nil && m.Identity.URL != "" && m.Identity.Contradicts(c.Identity) {
 		text = fmt.Sprintf("the fleet posts to %s since %s, and this worker to %s: restart it with the fleet's settings", c.Identity, c.At.Format(time.RFC3339), m.Identity)
 	}
-	if text == m.foreign {
-		return
-	}
-	if text != "" {
+	if m.holdAs(&m.foreign, text) && text != "" {
 		m.Log.Error().Str("by", view.Identity.By).Msg(text)
-		m.Gate.Hold(text, time.Time{})
 	}
-	if m.foreign != "" {
-		m.Gate.Release(m.foreign)
+}
+
+// holdAs holds the gate for one reason in the place of another; "" = for none. It reports whether that
+// changes anything.
+func (m *Member) holdAs(was *string, reason string) (changed bool) {
+	former := *was
+	if former == reason {
+		return false
 	}
-	m.foreign = text
+	if *was = reason; reason != "" {
+		m.Gate.Hold(reason, time.Time{})
+	}
+	if former != "" {
+		m.Gate.Release(former)
+	}
+	return true
 }
 
 // obeyHold applies a person's hold. A key that cannot be read may be one.
@@ -101,16 +109,7 @@ func (m *Member) obeyHold(view *View) {
 	if view.Hold != nil {
 		text = view.Hold.text()
 	}
-	if text == m.hold {
-		return
-	}
-	if text != "" {
-		m.Gate.Hold(text, time.Time{})
-	}
-	if m.hold != "" {
-		m.Gate.Release(m.hold)
-	}
-	m.hold = text
+	m.holdAs(&m.hold, text)
 }
 
 // text says who holds the fleet, for how long and why.

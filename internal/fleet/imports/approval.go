@@ -2,7 +2,6 @@ package imports
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -206,12 +205,4 @@ func ChangeApprovals(ctx context.Context, q *queue.Queue, change func(*Approvals
 			return err
 		}
 	}
-}
-
-func (f *Feeding) readApprovals(e queue.Entry) error {
-	f.approvalsRevision = e.Revision
-	if err := json.Unmarshal(e.Value, &f.Approvals); err != nil {
-		return fmt.Errorf("what was approved cannot be read, so nothing that needs it is sent or done: %w", err)
-	}
-	return nil
 }

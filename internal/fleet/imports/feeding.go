@@ -72,7 +72,10 @@ func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding
 			f.cancelledRevision = e.Revision
 			f.Cancelled, err = fleet.ReadCancellations(e)
 		case approvalsKey:
-			err = f.readApprovals(e)
+			f.approvalsRevision = e.Revision
+			if err = json.Unmarshal(e.Value, &f.Approvals); err != nil {
+				err = fmt.Errorf("what was approved cannot be read, so nothing that needs it is sent or done: %w", err)
+			}
 		default:
 			f.HoldsRevision = e.Revision
 			err = json.Unmarshal(e.Value, &f.Holds)

@@ -102,10 +102,7 @@ func (a *approvals) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
+		text := fmt.Sprint(err)
 		if text != told && err != nil {
 			a.feeder.Log.Warn().Err(err).Msg("approvals cannot be looked at, so imports that need one wait; will retry")
 		}
