@@ -3,9 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
 
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -16,9 +14,6 @@ const CancelledKey = controlPrefix + "cancelled"
 
 // mostCancellations bounds how many are not done at once: each change writes all of them.
 const mostCancellations = 1000
-
-// changeAgain is the time between two tries of a change.
-const changeAgain = 50 * time.Millisecond
 
 // ErrCancellations is returned if too many cancellations are not done.
 var ErrCancellations = fmt.Errorf("%d cancellations are not done yet: wait until workers have settled what they cover", mostCancellations)
@@ -34,10 +29,10 @@ func ReadCancellations(e queue.Entry) (c settle.Cancellations, err error) {
 // ChangeCancellations writes what change returns for the present marks, and returns what is
 // stored then. It writes nothing if change returns the same marks, as same reports.
 func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.Cancellation) (next []settle.Cancellation, same bool)) (now settle.Cancellations, err error) {
-	for {
+	err = queue.Again(ctx, func() error {
 		entries, err := c.bucket.Last(ctx, CancelledKey, presencePrefix+">") // a producer may read only so
 		if err != nil {
-			return now, err
+			return err
 		}
 		var revision uint64
 		var known int64 // the version that a worker knows, also if the bucket was lost since
@@ -50,25 +45,21 @@ func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.
 			}
 			revision = e.Revision
 			if now, err = ReadCancellations(e); err != nil {
-				return now, err
+				return err
 			}
 		}
 		next, same := change(now.Marks)
 		if same {
-			return now, nil
+			return nil
 		}
 		if len(next) > mostCancellations {
-			return now, ErrCancellations
+			return ErrCancellations
 		}
 		now.Marks, now.Version = next, max(now.Version, known)+1
 		_, err = c.bucket.Swap(ctx, CancelledKey, now, revision)
-		if !errors.Is(err, settle.ErrStale) {
-			return now, err
-		}
-		if err := settle.Sleep(ctx, changeAgain); err != nil { // somebody else was first, or a replica that lags answered
-			return now, err
-		}
-	}
+		return err
+	})
+	return now, err
 }
 
 // Unaware names the workers that are present and do not know a version of the

@@ -65,7 +65,7 @@ func (c *Control) Claimed(ctx context.Context) (*Claim, error) {
 // stored and no other worker is present. Otherwise it returns *IdentityError.
 func (c *Control) ClaimIdentity(ctx context.Context, want Identity, by string, log zerolog.Logger) error {
 	want = want.Normal()
-	for {
+	return queue.Again(ctx, func() error {
 		have, err := c.Claimed(ctx)
 		switch {
 		case errors.Is(err, ErrNoIdentity):
@@ -84,9 +84,6 @@ func (c *Control) ClaimIdentity(ctx context.Context, want Identity, by string, l
 			next.From = &have.Identity
 		}
 		_, err = c.bucket.Swap(ctx, identityKey, next, have.revision)
-		if errors.Is(err, settle.ErrStale) {
-			continue // another worker was first: read again
-		}
 		if err == nil && next.From != nil {
 			why := "nothing was stored for the former API: this worker takes over"
 			if have.Same(want) {
@@ -95,7 +92,7 @@ func (c *Control) ClaimIdentity(ctx context.Context, want Identity, by string, l
 			log.Info().Stringer("from", have.Identity).Stringer("to", want).Msg(why)
 		}
 		return err
-	}
+	})
 }
 
 // mayReplace returns *IdentityError if a person must decide.

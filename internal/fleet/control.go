@@ -3,13 +3,11 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // controlPrefix begins the keys by which persons and workers steer the fleet.
@@ -95,7 +93,7 @@ func (c *Control) Prolong(ctx context.Context, h Hold) error {
 	if h.For == 0 {
 		return c.SetHold(ctx, h)
 	}
-	for {
+	return queue.Again(ctx, func() error {
 		now, err := c.Read(ctx)
 		if err != nil {
 			return err
@@ -104,10 +102,8 @@ func (c *Control) Prolong(ctx context.Context, h Hold) error {
 			return &LongerHold{Hold: now.Hold}
 		}
 		_, err = c.bucket.SwapSoon(ctx, holdKey, h, now.holdRevision)
-		if !errors.Is(err, settle.ErrStale) || ctx.Err() != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // LongerHold is returned by Prolong.

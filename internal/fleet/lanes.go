@@ -10,7 +10,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // Lanes are the weights of the waiting room's lanes, set by persons.
@@ -40,7 +39,7 @@ func (c *Control) SetLane(ctx context.Context, lane string, weight int, by strin
 	if err := order.CheckLane(lane); err != nil {
 		return err
 	}
-	for {
+	return queue.Again(ctx, func() error {
 		lanes, revision, err := c.readLanes(ctx)
 		if err != nil {
 			return err
@@ -53,8 +52,6 @@ func (c *Control) SetLane(ctx context.Context, lane string, weight int, by strin
 			next.Weights[lane] = weight
 		}
 		_, err = c.bucket.Swap(ctx, lanesKey, next, revision)
-		if !errors.Is(err, settle.ErrStale) {
-			return err
-		}
-	}
+		return err
+	})
 }

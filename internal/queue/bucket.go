@@ -171,6 +171,22 @@ func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, d
 	return written, b.wrap(err)
 }
 
+// changePause is the time between two tries of Again.
+const changePause = 50 * time.Millisecond
+
+// Again repeats a change that reads a value and swaps it while it returns settle.ErrStale: somebody else
+// was first, or a replica that lags answered the read.
+func Again(ctx context.Context, change func() error) error {
+	for {
+		if err := change(); !errors.Is(err, settle.ErrStale) {
+			return err
+		}
+		if err := settle.Sleep(ctx, changePause); err != nil {
+			return err
+		}
+	}
+}
+
 // Offer is Put that tries once, for what everybody can do without. A NATS user who may not write hears of
 // that at once.
 func (b *Bucket) Offer(ctx context.Context, key string, v any) error {

@@ -215,7 +215,14 @@ func (l *locator) Dial(network, _ string) (net.Conn, error) {
 func (cn *Conn) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
 	cfg, began := cn.cfg, time.Now()
 	for told := false; ; told = true {
-		nc, err := cn.connectOnce(opts)
+		at, err := cfg.URL, error(nil)
+		if cfg.Locate != nil {
+			at, _, err = cfg.Locate()
+		}
+		var nc *nats.Conn
+		if err == nil {
+			nc, err = nats.Connect(at, opts...)
+		}
 		if err == nil {
 			if told {
 				cn.tell(fmt.Sprintf("the broker answered after %s", time.Since(began).Round(100*time.Millisecond)))
@@ -235,18 +242,6 @@ func (cn *Conn) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error
 			return nil, err
 		}
 	}
-}
-
-// connectOnce tries to connect once.
-func (cn *Conn) connectOnce(opts []nats.Option) (*nats.Conn, error) {
-	at := cn.cfg.URL
-	if cn.cfg.Locate != nil {
-		var err error
-		if at, _, err = cn.cfg.Locate(); err != nil {
-			return nil, err
-		}
-	}
-	return nats.Connect(at, opts...)
 }
 
 // broker returns the broker's name for messages, with its address.

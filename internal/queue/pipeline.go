@@ -262,8 +262,7 @@ type batch struct {
 // singles returns how many of n writes the next flush sends singly. It sends the
 // others together.
 func (m *flushModes) singles(n int) int {
-	switch {
-	case n < firstBatch && m.batched == 0:
+	if n < firstBatch && m.batched == 0 {
 		return n
 	}
 	m.flushes++

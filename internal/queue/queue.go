@@ -78,8 +78,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cn.connect(ctx, opts); err != nil {
 		return nil, err
 	}
-	rd.inboxes.nc, rd.inboxes.log = cn.nc, cn.log
-	q.pulls.nc, q.pulls.log = cn.nc, cn.log
+	rd.inboxes, q.pulls = newInboxes(cn.nc, cn.log), newInboxes(cn.nc, cn.log)
 	ackWait, err := q.Topology.prepare(ctx)
 	if err != nil {
 		cn.nc.Close()

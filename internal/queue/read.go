@@ -8,7 +8,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +24,14 @@ import (
 type inboxes struct {
 	nc   *nats.Conn
 	log  zerolog.Logger
-	mu   sync.Mutex
-	free []*inbox
+	free chan *inbox
+}
+
+// keptInboxes is how many subscriptions are kept: more than there are requests at once.
+const keptInboxes = 256
+
+func newInboxes(nc *nats.Conn, log zerolog.Logger) inboxes {
+	return inboxes{nc, log, make(chan *inbox, keptInboxes)}
 }
 
 // inbox is one such subscription. One request uses it at a time, and returns it
@@ -43,18 +48,22 @@ const inboxRoom = 1024 + 8
 
 // take returns a kept subscription, or a new one.
 func (i *inboxes) take() (*inbox, error) {
-	for in := i.kept(); in != nil; in = i.kept() {
-		late := in.clean()
-		if late == nil {
-			return in, nil
+	for {
+		select {
+		case in := <-i.free:
+			late := in.clean()
+			if late == nil {
+				return in, nil
+			}
+			i.log.Warn().Str("subject", late.Subject).Str("reply", late.Reply).Msg("an answer came after its request had ended; if it is an order, it comes again when its ACK_WAIT is over")
+			_ = in.sub.Unsubscribe() // an answer came late; its request has ended
+		default:
+			in := &inbox{subject: i.nc.NewInbox(), answers: make(chan *nats.Msg, inboxRoom)}
+			var err error
+			in.sub, err = i.nc.ChanSubscribe(in.subject, in.answers)
+			return in, err
 		}
-		i.log.Warn().Str("subject", late.Subject).Str("reply", late.Reply).Msg("an answer came after its request had ended; if it is an order, it comes again when its ACK_WAIT is over")
-		_ = in.sub.Unsubscribe() // an answer came late; its request has ended
 	}
-	in := &inbox{subject: i.nc.NewInbox(), answers: make(chan *nats.Msg, inboxRoom)}
-	var err error
-	in.sub, err = i.nc.ChanSubscribe(in.subject, in.answers)
-	return in, err
 }
 
 // clean discards the final status of the last request. It returns what else was left; nil =
@@ -72,31 +81,19 @@ func (in *inbox) clean() (late *nats.Msg) {
 	}
 }
 
-// kept returns a kept subscription, or nil.
-func (i *inboxes) kept() *inbox {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	n := len(i.free)
-	if n == 0 {
-		return nil
-	}
-	in := i.free[n-1]
-	i.free = i.free[:n-1]
-	return in
-}
-
 // put returns an inbox. over says that its request was answered to the end and
 // no more answers can come. Otherwise put ends the subscription: an order that
 // came late would pass for one of the next pull, and its claim would seem
 // younger than it is.
 func (i *inboxes) put(in *inbox, over bool) {
-	if !over {
-		_ = in.sub.Unsubscribe()
-		return
+	if over {
+		select {
+		case i.free <- in:
+			return
+		default: // enough are kept
+		}
 	}
-	i.mu.Lock()
-	i.free = append(i.free, in)
-	i.mu.Unlock()
+	_ = in.sub.Unsubscribe()
 }
 
 // isBatchCompleted reports whether the message is the status that ends a pull

@@ -48,7 +48,7 @@ func TestR2OnlyACompleteBatchProvesAbsence(t *testing.T) {
 func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	var said bytes.Buffer
-	i := inboxes{nc: q.Conn.nc, log: zerolog.New(&said)}
+	i := newInboxes(q.Conn.nc, zerolog.New(&said))
 	first, err := i.take()
 	require.NoError(t, err)
 	i.put(first, true)

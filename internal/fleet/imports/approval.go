@@ -2,7 +2,6 @@ package imports
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,7 +178,7 @@ func HeldBy(ctx context.Context, q *queue.Queue, batch string) (*Hold, error) {
 // somebody else was first; it returns false if there is nothing to change, and its error
 // ends the call.
 func ChangeApprovals(ctx context.Context, q *queue.Queue, change func(*Approvals) (bool, error)) error {
-	for {
+	return queue.Again(ctx, func() error {
 		f, err := ReadFeeding(ctx, q, 0)
 		if err != nil {
 			return err
@@ -198,11 +197,6 @@ func ChangeApprovals(ctx context.Context, q *queue.Queue, change func(*Approvals
 			return fmt.Errorf("%d imports and acts wait for approval already: approve or refuse some of them", mostApprovals)
 		}
 		_, err = q.Bucket().Swap(ctx, approvalsKey, f.Approvals, f.approvalsRevision)
-		if !errors.Is(err, settle.ErrStale) {
-			return err
-		}
-		if err := settle.Sleep(ctx, holdLook); err != nil { // another was first, or a replica lags
-			return err
-		}
-	}
+		return err
+	})
 }

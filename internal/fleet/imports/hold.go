@@ -72,10 +72,10 @@ func ReadHold(ctx context.Context, q *queue.Queue, batch string) (*Hold, error) 
 // change is in effect. It writes what stays the same, too: a replica that lags may have
 // told of holds that are gone, and the write proves that it did not.
 func changeHold(ctx context.Context, q *queue.Queue, token string, next *Hold) (before *Hold, revision uint64, err error) {
-	for {
+	err = queue.Again(ctx, func() error {
 		f, err := ReadFeeding(ctx, q, 0)
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
 		if f.Holds == nil {
 			f.Holds = make(map[string]*Hold)
@@ -87,16 +87,12 @@ func changeHold(ctx context.Context, q *queue.Queue, token string, next *Hold) (
 			f.Holds[token] = next
 		}
 		if len(f.Holds) > mostHolds {
-			return nil, 0, fmt.Errorf("%d imports are paused already: let some of them go on, or cancel them", mostHolds)
+			return fmt.Errorf("%d imports are paused already: let some of them go on, or cancel them", mostHolds)
 		}
 		revision, err = q.Bucket().Swap(ctx, holdsKey, f.Holds, f.HoldsRevision)
-		if !errors.Is(err, settle.ErrStale) {
-			return before, revision, err
-		}
-		if err := settle.Sleep(ctx, holdLook); err != nil { // another person was first, or a replica lags
-			return nil, 0, err
-		}
-	}
+		return err
+	})
+	return before, revision, err
 }
 
 // ResumeImport lets an import go on that was paused. It returns who paused it; nil if nobody

@@ -28,11 +28,10 @@ func (e *PortTakenError) Error() string {
 
 // Who describes the program.
 func (e *PortTakenError) Who() string {
-	who := "a program that is no NATS server"
-	if e.Version != "" {
-		who = fmt.Sprintf("a foreign NATS server %q, version %s", e.Server, e.Version)
+	if e.Version == "" {
+		return "a program that is no NATS server"
 	}
-	return who
+	return fmt.Sprintf("a foreign NATS server %q, version %s", e.Server, e.Version)
 }
 
 // checkFree returns an error for an address that is in use. nats-server would

@@ -72,9 +72,7 @@ func (f *Feeder) cancelSome(ctx context.Context, s *source) error {
 	if len(g.Messages) == 0 {
 		return nil
 	}
-	g.Birth = f.birth
-	ends, err := f.Queue.Mover.Move(ctx, g)
-	f.after([]settle.WaitingGroup{g}, ends)
+	ends, _, err := f.move(ctx, g)
 	if err == nil && slices.Contains(ends, settle.MoveLater) {
 		err = errNotYet
 	}
@@ -99,10 +97,7 @@ func (f *Feeder) cancelFound(ctx context.Context) error {
 			if m == nil || settle.WaitingOrderNo(m) != c.Marks[i].OrderNo {
 				continue
 			}
-			g := settle.WaitingGroup{Messages: []*settle.Message{m}, Birth: f.birth}
-			ends, err := f.Queue.Mover.Move(ctx, g)
-			f.after([]settle.WaitingGroup{g}, ends)
-			if err != nil {
+			if _, _, err = f.move(ctx, settle.WaitingGroup{Messages: []*settle.Message{m}}); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,6 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 			}
 			got, err := s.take(ctx, f.Queue, min(share, s.ready()))
 			got = f.approved(s, got)
-			got.Birth = f.birth
 			if errs = append(errs, err); len(got.Messages) > 0 {
 				groups, share = append(groups, got), share-len(got.Messages)
 			}
@@ -49,24 +48,28 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 	if !f.lease.Held() {
 		cancel() // Move moves nothing
 	}
-	ends, err := f.Queue.Mover.Move(ctx, groups...)
-	left = f.after(groups, ends)
+	_, left, err = f.move(ctx, groups...)
 	f.drained = f.ready() == 0 && left > 0
 	return left, errors.Join(append(errs, err)...)
 }
 
-// after tells the sources what became of their intents, and returns how many left.
-func (f *Feeder) after(groups []settle.WaitingGroup, ends []settle.Move) (left int) {
+// move moves or withdraws intents, and tells the sources what became of theirs. It returns how many left.
+func (f *Feeder) move(ctx context.Context, groups ...settle.WaitingGroup) (ends []settle.Move, left int, err error) {
+	for i := range groups {
+		groups[i].Birth = f.birth
+	}
+	ends, err = f.Queue.Mover.Move(ctx, groups...)
+	next := ends
 	for _, g := range groups {
 		for _, m := range g.Messages {
 			if s := f.sources[m.Subject]; s != nil {
-				s.moved(m, ends[0])
+				s.moved(m, next[0])
 			}
-			if ends[0].Leaves() {
+			if next[0].Leaves() {
 				left++
 			}
-			ends = ends[1:]
+			next = next[1:]
 		}
 	}
-	return left
+	return ends, left, err
 }

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"orderpost/internal/queue"
@@ -97,7 +98,8 @@ func (f *Feeder) due(ctx context.Context, now, reached time.Time) (list []queue.
 	}
 	before := reached.Truncate(time.Minute).Add(-time.Minute)
 	known := f.overdue(before)
-	if now.Sub(f.swept) < sweepEvery && (f.readyIn(known) > 0 || !f.more) {
+	ready := func(w queue.Waiting) bool { return f.readyOf(f.sources[w.Subject]) > 0 }
+	if now.Sub(f.swept) < sweepEvery && (!f.more || slices.ContainsFunc(known, ready)) {
 		known, err := f.recount(ctx, known)
 		return append(list, known...), err
 	}
@@ -149,14 +151,6 @@ func (f *Feeder) recount(ctx context.Context, known []queue.Waiting) (list []que
 		}
 	}
 	return list, nil
-}
-
-// readyIn counts what may be fed of a list.
-func (f *Feeder) readyIn(list []queue.Waiting) (n int) {
-	for _, w := range list {
-		n += f.readyOf(f.sources[w.Subject])
-	}
-	return n
 }
 
 // overdue returns the subjects of an earlier sweep that are not done.

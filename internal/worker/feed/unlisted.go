@@ -49,12 +49,9 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, f.lease.Until())
 	defer cancel()
-	ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: found, Birth: f.birth})
-	moved := 0
+	ends, moved, err := f.move(ctx, settle.WaitingGroup{Messages: found})
 	for i, end := range ends {
-		if end.Leaves() {
-			moved++
-		} else {
+		if !end.Leaves() {
 			u.next = min(u.next, found[i].Seq)
 		}
 	}
