@@ -152,7 +152,7 @@ func limitFleet(v *visit, f *fleetNow) error {
 		l.By, l.At = v.person().Name, time.Now().UTC()
 	}
 	lowers := func(context.Context) bool { return f.Lowers(l) }
-	return afterSteering(v, v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAsSeen(ctx, l, f.View) }),
+	return afterSteering(v, v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAfter(ctx, l, f.LimitRevision()) }),
 		"The fleet's limit: "+describeLimit(l)+".")
 }
 

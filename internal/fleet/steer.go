@@ -47,27 +47,20 @@ func (c *Control) EndHoldAsSeen(ctx context.Context, seen *View) error {
 	return c.remove(ctx, holdKey, seen.holdRevision)
 }
 
-// SetLimitAsSeen is SetLimit if the limit is still the one that a view shows.
-// Error: ErrSteered.
-func (c *Control) SetLimitAsSeen(ctx context.Context, l *Limit, seen *View) error {
-	switch {
-	case l != nil:
-		return c.swap(ctx, limitKey, l, seen.limitRevision)
-	case seen.limitRevision > 0:
-		return c.remove(ctx, limitKey, seen.limitRevision)
-	default:
-		return nil
-	}
-}
-
 // LimitRevision names the limit that a person set last. It changes with each limit; 0 = none is set.
 func (v *View) LimitRevision() uint64 { return v.limitRevision }
 
-// SetLimitAfter is SetLimitAsSeen for the limit with a revision. An earlier try that set the
-// very same limit was enough.
+// SetLimitAfter is SetLimit if the limit still has a revision. Error: ErrSteered. An earlier try
+// that set the very same limit was enough.
 func (c *Control) SetLimitAfter(ctx context.Context, l *Limit, revision uint64) error {
-	err := c.SetLimitAsSeen(ctx, l, &View{limitRevision: revision})
-	if l == nil || !errors.Is(err, ErrSteered) {
+	switch {
+	case l == nil && revision == 0:
+		return nil
+	case l == nil:
+		return c.remove(ctx, limitKey, revision)
+	}
+	err := c.swap(ctx, limitKey, l, revision)
+	if !errors.Is(err, ErrSteered) {
 		return err
 	}
 	now, readErr := c.Read(ctx)

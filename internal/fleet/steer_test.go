@@ -37,12 +37,12 @@ func TestADecisionOnWhatWasBefore(t *testing.T) {
 	require.NotEqual(t, empty.Mark(), look().Mark(), "the fleet was held and resumed in between")
 
 	before := look()
-	require.NoError(t, c.SetLimitAsSeen(ctx, &Limit{PerSecond: 5, By: "anna"}, before))
-	require.ErrorIs(t, c.SetLimitAsSeen(ctx, &Limit{PerSecond: 9, By: "bo"}, before), ErrSteered)
+	require.NoError(t, c.SetLimitAfter(ctx, &Limit{PerSecond: 5, By: "anna"}, before.LimitRevision()))
+	require.ErrorIs(t, c.SetLimitAfter(ctx, &Limit{PerSecond: 9, By: "bo"}, before.LimitRevision()), ErrSteered)
 	limited := look()
-	require.NoError(t, c.SetLimitAsSeen(ctx, nil, limited))
+	require.NoError(t, c.SetLimitAfter(ctx, nil, limited.LimitRevision()))
 	require.Nil(t, look().Limit)
-	require.NoError(t, c.SetLimitAsSeen(ctx, nil, look()), "there was none")
+	require.NoError(t, c.SetLimitAfter(ctx, nil, look().LimitRevision()), "there was none")
 }
 
 // TestALimitLowersForEveryWorkerThatIsListed: one that seems gone, since the broker's clock was set a moment

@@ -54,7 +54,7 @@ type Queue struct {
 // error that wraps ErrUnreachable. It returns *MissingError if streams are
 // missing that it must not create. The connection reconnects forever after
 // later disconnects. With cfg.BrokerWait, requests wait for the reconnect. opts
-// are added to the connection's options, for instance for an in-process server.
+// are added to the connection's options.
 func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func find(ctx context.Context, dataDir string, due map[place]event, without []st
 		return &loss{"the broker does not start", err.Error()}
 	}
 	defer b.Stop()
-	nc, err := nats.Connect("", b.InProcess(), nats.Token(b.Token), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(b.URL, nats.Token(b.Token), nats.Timeout(time.Minute))
 	if err != nil {
 		return fmt.Errorf("a broker that has just started: %w", err)
 	}

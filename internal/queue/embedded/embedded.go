@@ -18,7 +18,6 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"orderpost/internal/platform/durable"
 )
@@ -316,18 +315,6 @@ func ReadEndpoint(dir string) (Endpoint, error) {
 		return e, fmt.Errorf("%s: %w", path, err)
 	}
 	return e, nil
-}
-
-// InProcess returns an option for nats.Connect that connects without a socket.
-func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s) }
-
-// InProcessConn implements nats.InProcessConnProvider. It connects to the
-// current server, which Revive may have replaced.
-func (s *Server) InProcessConn() (net.Conn, error) {
-	s.mu.Lock()
-	ns := s.nats
-	s.mu.Unlock()
-	return ns.InProcessConn()
 }
 
 // Stop shuts the server down and waits until its files are closed. Clients must

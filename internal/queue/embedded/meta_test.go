@@ -21,7 +21,7 @@ func openTest(t *testing.T, dir string, without ...string) (*Server, jetstream.J
 	s, err := Start(Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true, Without: without})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
-	nc, err := nats.Connect("", s.InProcess(), nats.Token(s.Token), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
@@ -175,7 +175,7 @@ func TestFoldersAreMadeFirst(t *testing.T) {
 	require.DirExists(t, blocks)
 	require.Equal(t, canDirsync(t, t.TempDir()), hasDirsync(t, blocks))
 
-	nc, err := nats.Connect("", s.InProcess(), nats.Token(s.Token), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

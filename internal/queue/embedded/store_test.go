@@ -104,7 +104,7 @@ func TestAServerThatCannotWriteIsRevived(t *testing.T) {
 		require.NoError(t, err, "message %d was confirmed", i)
 	}
 
-	inside, err := nats.Connect("", s.InProcess(), nats.Token(s.Token), nats.Timeout(time.Minute))
+	inside, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	inside.Close()
 	s.Stop()

@@ -31,7 +31,7 @@ func TestTheServersWarningsAreTold(t *testing.T) {
 	}
 	s, err := Start(cfg)
 	require.NoError(t, err)
-	nc, err := nats.Connect("", s.InProcess(), nats.Token(s.Token), nats.Timeout(time.Minute))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
