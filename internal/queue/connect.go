@@ -114,8 +114,15 @@ func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 // connection breaks.
 func (l *link) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, d)
-	stop := context.AfterFunc(l.unbroken(), cancel)
-	return ctx, func() { stop(); cancel() }
+	whole := l.unbroken()
+	go func() {
+		select {
+		case <-whole.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // dialTimeout bounds one attempt to connect.

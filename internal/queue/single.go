@@ -92,7 +92,11 @@ func (rd *reader) msgAt(ctx context.Context, stream string, seq uint64) (*settle
 
 // getMsg reads one message at the stream's leader, nil if there is none.
 func (rd *reader) getMsg(ctx context.Context, stream string, q query) (*settle.Message, error) {
-	body, err := patiently(ctx, rd.conn, func(ctx context.Context) (apiAnswer, error) { return rd.ask(ctx, stream, "STREAM.MSG.GET", q) })
+	return patiently(ctx, rd.conn, func(ctx context.Context) (*settle.Message, error) { return rd.askMsg(ctx, stream, q) })
+}
+
+func (rd *reader) askMsg(ctx context.Context, stream string, q query) (*settle.Message, error) {
+	body, err := rd.ask(ctx, stream, "STREAM.MSG.GET", q)
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeMessageNotFound {
 		return nil, nil

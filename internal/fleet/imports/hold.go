@@ -116,9 +116,17 @@ func PauseImport(ctx context.Context, q *queue.Queue, batch, by string) error {
 	}
 	var seen uint64
 	var since time.Time
+	read := time.Now() // when the last answer was as of the pause, or later
 	for {
-		f, err := lookAtHold(ctx, q, token, revision)
+		f, err := ReadFeeding(ctx, q, revision)
+		if err == nil {
+			read = time.Now()
+		}
+		behind := errors.Is(err, ErrBehind)
 		switch {
+		case behind && time.Since(read) < fleet.LeaseTerm:
+		case behind, err == nil && f.Holds[token] == nil: // be it with its bucket
+			return ErrResumed
 		case err != nil:
 			return err
 		case f.Lease == nil || f.Lease.Holds >= revision:
@@ -136,21 +144,3 @@ func PauseImport(ctx context.Context, q *queue.Queue, batch, by string) error {
 
 // ErrResumed means that somebody let an import go on while it was paused.
 var ErrResumed = errors.New("somebody let the import go on meanwhile; pause it again")
-
-// lookAtHold reads what is fed, as of a revision of the holds or later. It returns
-// ErrResumed if the hold is gone, be it with its bucket.
-func lookAtHold(ctx context.Context, q *queue.Queue, token string, revision uint64) (*Feeding, error) {
-	for began := time.Now(); ; {
-		f, err := ReadFeeding(ctx, q, revision)
-		switch {
-		case errors.Is(err, ErrBehind) && time.Since(began) < fleet.LeaseTerm:
-			if err := settle.Sleep(ctx, holdLook); err != nil {
-				return nil, err
-			}
-			continue
-		case errors.Is(err, ErrBehind), err == nil && f.Holds[token] == nil:
-			return nil, ErrResumed
-		}
-		return f, err
-	}
-}
