@@ -39,8 +39,7 @@ func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.
 		now = settle.Cancellations{}
 		for _, e := range entries {
 			if e.Key != CancelledKey {
-				p, _ := readPresence(e)
-				known = max(known, p.Cancelled)
+				known = max(known, readPresence(e).Cancelled)
 				continue
 			}
 			revision = e.Revision

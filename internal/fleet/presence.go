@@ -88,14 +88,14 @@ func keyToken(name string) string {
 	}, name)
 }
 
-// readPresence reads a worker's entry. ok is false for one that this version does
-// not understand: a newer version wrote it. That worker is present nevertheless.
-func readPresence(e queue.Entry) (p Presence, ok bool) {
-	if ok = json.Unmarshal(e.Value, &p) == nil; !ok {
-		p = Presence{Worker: strings.TrimPrefix(e.Key, presencePrefix)}
+// readPresence reads a worker's entry. A worker whose entry this version does not understand,
+// because a newer version wrote it, is present nevertheless.
+func readPresence(e queue.Entry) (p Presence) {
+	if json.Unmarshal(e.Value, &p) != nil || p.ID == "" {
+		p = Presence{ID: e.Key, Worker: strings.TrimPrefix(e.Key, presencePrefix), Version: "not understood by this version"}
 	}
 	p.SeenAt, p.key, p.revision = e.At, e.Key, e.Revision
-	return p, ok
+	return p
 }
 
 // Appear tells the fleet about this worker, and returns when the broker has
@@ -135,7 +135,7 @@ func Living(ctx context.Context, b *queue.Bucket, self string) (name string, err
 	for began := time.Now(); ; {
 		first, listed := len(seen) == 0, 0
 		err := b.Walk(ctx, presencePrefix, func(e queue.Entry) error {
-			p, _ := readPresence(e)
+			p := readPresence(e)
 			if p.Left || p.Worker == self {
 				return nil
 			}

@@ -120,11 +120,7 @@ func (v *View) take(e queue.Entry) {
 			v.doors = append(v.doors, d)
 		}
 	case strings.HasPrefix(key, presencePrefix):
-		p, ok := readPresence(e)
-		if !ok || p.ID == "" {
-			p = Presence{ID: key, Worker: strings.TrimPrefix(key, presencePrefix), Version: "not understood by this version", SeenAt: e.At, key: key, revision: e.Revision}
-		}
-		if !p.Left {
+		if p := readPresence(e); !p.Left {
 			v.Members = append(v.Members, p)
 		}
 	}

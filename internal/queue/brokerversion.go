@@ -128,7 +128,7 @@ func (cn *Conn) Unusable() string {
 	if why := cn.Refused(); why != "" {
 		return why
 	}
-	return cn.denials.why()
+	return cn.denials.why(&cn.denials.last)
 }
 
 // judgeBroker logs what is wrong with the version of the connected server, after each

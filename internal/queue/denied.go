@@ -151,16 +151,11 @@ func (cn *Conn) deny(err error) (again bool) {
 // OrdersDenied says that this worker may request no orders, or acknowledge none; "" = it may, as
 // far as is known. The broker answers neither. So the queue looks empty, or settled orders come
 // again and again.
-func (cn *Conn) OrdersDenied() string {
-	d := &cn.denials
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.orders.why()
-}
+func (cn *Conn) OrdersDenied() string { return cn.denials.why(&cn.denials.orders) }
 
 // why says what was denied lately; "" = nothing.
-func (d *denials) why() string {
+func (d *denials) why(l *lately) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.last.why()
+	return l.why()
 }
