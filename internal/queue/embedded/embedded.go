@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -236,9 +237,9 @@ func options(cfg Config, token string) (*server.Options, error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	payload := cfg.MaxPayload
-	if payload == 0 {
-		payload = 8 << 20
+	maxStore := int64(1 << 60) // no real limit; 0 is the server's own estimate, where nobody can measure the free space
+	if _, err := statDisk("."); err != nil {
+		maxStore = 0
 	}
 	return &server.Options{
 		ServerName:    "orderpost-embedded-" + strconv.Itoa(os.Getpid()),
@@ -249,22 +250,13 @@ func options(cfg Config, token string) (*server.Options, error) {
 		JetStream:     true,
 		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
 		SyncAlways:    !cfg.NoSync && cfg.protects("sync"),
-		MaxPayload:    payload,
+		MaxPayload:    cmp.Or(cfg.MaxPayload, 8<<20),
 		// By default the server refuses messages for all streams once it holds
 		// three quarters of the space that was free at its start. It would then
 		// refuse results as well as intents, even if the disk has grown since.
 		// Workers limit the intents instead.
-		JetStreamMaxStore: maxStore(),
+		JetStreamMaxStore: maxStore,
 	}, nil
-}
-
-// maxStore returns no real limit, or 0 (the server's own estimate) if Disk
-// cannot measure the free space.
-func maxStore() int64 {
-	if _, err := statDisk("."); err != nil {
-		return 0
-	}
-	return 1 << 60
 }
 
 // replaceFile writes a file in one step (durable.Write).
