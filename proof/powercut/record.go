@@ -67,7 +67,7 @@ func patches(ctx context.Context, without []string) (overlay.Files, error) {
 		{broker, protects, fmt.Sprintf("%s && !slices.Contains(%#v, name)", protects, without)},
 	}
 	if slices.Contains(without, "apart") {
-		all = append(all, [3]string{writer, "alone: expect > 0 && w.replicas.most.Load() < 2", "alone: false"})
+		all = append(all, [3]string{writer, "alone: expect > 0 && w.reader.replicas.Load() < 2", "alone: false"})
 	}
 	patched := make(overlay.Files)
 	for _, p := range all {
