@@ -53,7 +53,7 @@ func (v *visit) brief() context.Context { return v.within(readTimeout) }
 // within returns the request's context, which ends after a while at the latest.
 func (v *visit) within(most time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(v.Context(), most)
-	context.AfterFunc(v.Context(), cancel) // net/http ends it with the request
+	_ = cancel // net/http ends the request's context, and this one with it
 	return ctx
 }
 
