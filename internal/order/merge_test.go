@@ -20,12 +20,15 @@ func recordKinds(intent string, enqueued time.Time, delivered uint64) []Record {
 		out = append(out, r)
 	}
 	for _, o := range Outcomes() {
-		for _, by := range []string{"", "ann"} {
-			r := Record{By: by, Settled: 1}
-			r.SetOutcome(o)
-			r.Unsure = o == OutcomeUnknown
-			add(r)
-		}
+		r := Record{Settled: 1}
+		r.SetOutcome(o)
+		r.Unsure = o == OutcomeUnknown
+		add(r)
+	}
+	for _, said := range []Outcome{OutcomeAccepted, OutcomeRejected, OutcomeCancelled} {
+		r := Record{By: "ann", Settled: 1}
+		r.SetOutcome(said)
+		add(r)
 	}
 	for kind := NoteDelayed; kind <= NoteSuspect; kind++ {
 		for _, unsure := range []bool{false, true} {
@@ -52,6 +55,9 @@ func eachPair(t *testing.T, check func(t *testing.T, cur, mine, after *Record)) 
 			recordKinds("i1", epoch.Add(time.Hour), 1),
 		} {
 			for _, mine := range group {
+				if mine.By != "" && mine.Outcome() == OutcomeRejected && (cur.IntentID != mine.IntentID || cur.By == "") {
+					continue // she says it of the record that she saw (R5)
+				}
 				cur.Interventions = []Intervention{{By: "anna"}}
 				curBefore, mineBefore := cur, mine
 				after := Merge(&cur, &mine)
@@ -172,11 +178,12 @@ func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
 	require.Equal(t, 1, next.Attempts)
 	require.Equal(t, 1, next.Settled)
 	require.NotEqual(t, cur.Reason, next.Reason, "it was not withdrawn before any attempt")
-	require.False(t, next.NeedsLetter(), "its message is gone, and nobody comes to file one")
+	require.Empty(t, next.By, "it is nobody's word")
+	require.True(t, next.NeedsLetter(), "the worker that reports it files one")
 	cur.Unqueued = true
 	moved := late
 	moved.Position = storedAt(epoch.Add(time.Second)) // by a feeder that was frozen
-	require.True(t, Merge(&cur, &moved).NeedsLetter(), "whoever is given it next files one")
+	require.False(t, Merge(&cur, &moved).NeedsLetter(), "whoever is given it next counts it and files one")
 	require.Nil(t, Merge(&cur, &late), "the copy before the one that was withdrawn was settled")
 	cur.Unqueued = false
 	knew := cur

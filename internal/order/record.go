@@ -241,13 +241,17 @@ func (r *Record) Outcome() Outcome {
 	return o
 }
 
-// SetOutcome sets the outcome. OutcomeNone makes the record a note.
+// SetOutcome sets the outcome. OutcomeNone makes the record a note. Unknown is nobody's word, whoever cancelled
+// the order before (R3).
 func (r *Record) SetOutcome(o Outcome) {
 	if o == OutcomeNone {
 		r.Word = Retrying
 		return
 	}
 	r.Word, r.Note, r.NotBefore = o.String(), NoteNone, time.Time{}
+	if o == OutcomeUnknown {
+		r.By = ""
+	}
 }
 
 // Position names one stored copy of an intent. Seq and EnqueuedAt together identify the copy:
@@ -317,9 +321,10 @@ func (r *Record) Allows(intentID string) bool {
 }
 
 // NeedsLetter reports whether the record must have a dead letter. A failed or
-// unknown order needs one unless a person settled the order or dropped the letter.
+// unknown order needs one unless a person settled the order or dropped the letter. Nobody has the body of an
+// intent that was withdrawn: the doubt about it is that of an intent before, whose letter Earlier names.
 func (r *Record) NeedsLetter() bool {
-	return r.Outcome().NeedsLetter() && r.By == "" && !r.Dropped
+	return r.Outcome().NeedsLetter() && r.By == "" && !r.Dropped && !r.Unqueued
 }
 
 // Resolved reports whether a person said whether the order exists. A cancellation says
@@ -340,9 +345,6 @@ func (r *Record) TakeBack(posted string) {
 	}
 	r.Doubt(r.Reason)
 	r.BodyHash = cmp.Or(posted, r.BodyHash)
-	if r.Unqueued {
-		r.By = "" // whoever is given the intent files its letter
-	}
 }
 
 // inheritPermission copies the permission of cur, which r replaces. A person allows

@@ -325,3 +325,48 @@ func TestR13AnIDOfItsOwnOfTheLongestID(t *testing.T) {
 	requireDrained(t, q)
 	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, ms))
 }
+
+// R3: a worker gets nothing but passing faults, and cancels. Another one has left the order in doubt meanwhile:
+// the outcome is nobody's word, and has its letter.
+func TestR3ACancellationOfWhatAnotherWorkerLeftInDoubtIsNobodysWord(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	mark(t, a, "b")
+	publish(t, a, covered("A-1", "i1"))
+	former := pull(t, a, 1)[0]
+	present := again(t, former, b)
+	delayed := report(order.Unsure, present.History)
+	delayed.End, delayed.Delay = order.EndSubmissionBudget, time.Hour
+	settleAs(t, b, present, delayed)
+	require.True(t, lookup(t, b, "A-1").Unsure)
+
+	former.History.Attempts = 1
+	cancelled := order.Report{End: order.EndCancelled, Reason: "withdrawn", History: former.History}
+	former.History.Attempts = 0
+	settleAs(t, a, former, cancelled)
+	rec := lookup(t, a, "A-1")
+	require.Equal(t, []any{"unknown", true, ""}, []any{rec.Word, rec.Unsure, rec.By})
+	require.Equal(t, "i1", letterOf(t, a, "A-1").IntentID)
+	requireBalanced(t, a)
+}
+
+// R4: an order was cancelled, and a worker that had lost it reports that it may have posted it. Its intent has
+// left the queue: the worker stores the letter first.
+func TestR4ALateDoubtAboutWhatWasCancelledHasItsLetterFirst(t *testing.T) {
+	a, b, late, present := twoOwners(t)
+	present.History = order.History{} // what the former one did was not seen
+	settleAs(t, b, present, order.Report{End: order.EndCancelled})
+	requireDrained(t, b)
+	first := order.OutcomeNone
+	a.Ledger.ExportSetStore(&meanwhile{Store: a.Store(), afterFiled: func() { first = lookup(t, b, "A-1").Outcome() }})
+	late.Lease().ExportEndNow()
+	h := late.History
+	h.Attempts, h.Unsure, h.LastTimestamp = 1, true, time.Now().UnixMilli()
+	settleAs(t, a, late, report(order.Unsure, h))
+	require.Equal(t, order.OutcomeCancelled, first)
+	rec := lookup(t, b, "A-1")
+	require.Equal(t, []any{"unknown", "", "cancelled"}, []any{rec.Word, rec.By, rec.Was})
+	require.Equal(t, body("A-1"), letterOf(t, b, "A-1").Body)
+	requireLetters(t, b, 1)
+	requireBalanced(t, b)
+}

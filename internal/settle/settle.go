@@ -37,26 +37,31 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	if !looked && (s.Action == order.ActDelay || s.Action == order.ActHandBack) {
 		r.History.Suspects = 0
 	}
-	file := func() error {
-		if !s.Outcome.NeedsLetter() {
-			return nil
+	decided := func(now *order.Record) (*order.Record, error) { // the record to write over now, its letter stored
+		rec := wk.record(d, r, s)
+		failed := failedAs(now, rec)
+		if failed == nil {
+			return rec, nil
 		}
-		err := wk.ledger.fileLetter(ctx, d, newLetter(d, wk.record(d, r, s), r.Trail))
+		err := wk.ledger.fileLetter(ctx, d, newLetter(d, failed, r.Trail))
 		lapse() // it took a while
-		return err
+		if rec = wk.record(d, r, s); failedAs(now, rec) != nil {
+			rec.Letter = d.letter
+		}
+		return rec, err
 	}
-	if err := file(); err != nil {
+	rec, err := decided(d.Last.Record)
+	if err != nil {
 		return d.Last, err
 	}
 	unsent := r.History.Attempts == d.History.Attempts // what the outcome rests on was read, not answered
 	began := wk.ledger.time.Now()
-	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, wk.record(d, r, s), func(now Entry) (*order.Record, error) {
+	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, rec, func(now Entry) (*order.Record, error) {
 		lapse() // the claim may end while the broker is out of reach
 		if unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq {
 			return nil, errWritten
 		}
-		err := file()
-		return wk.record(d, r, s), err
+		return decided(now.Record)
 	})
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
@@ -78,6 +83,21 @@ func (wk *Worker) Settle(ctx context.Context, d *Delivery, r *order.Report, s or
 	default:
 		return stored, wk.giveBack(ctx, d, stored, began, 0)
 	}
+}
+
+// failedAs returns the record that the letter of a delivery is about, once rec is written over now; nil = that needs none. A
+// cancellation, or a note that comes late, becomes unknown under doubt (R3).
+func failedAs(now, rec *order.Record) *order.Record {
+	switch {
+	case rec.Outcome() == order.OutcomeAccepted:
+		return nil
+	case rec.Outcome().NeedsLetter():
+		return rec
+	}
+	if next := order.Merge(now, rec); next.NeedsLetterOf(rec.IntentID) && next.LetterOf(rec.IntentID) == 0 {
+		return next
+	}
+	return nil
 }
 
 // overtakenBy reports whether an earlier intent of the order_no was settled
@@ -110,9 +130,6 @@ func (wk *Worker) record(d *Delivery, r *order.Report, s order.Settlement) *orde
 		Reason: r.Reason, Said: r.Said, Error: r.Error, API: r.API, History: r.History,
 		Position: d.Position, Batch: d.Intent.Batch, Source: d.Intent.Source,
 		Worker: wk.ledger.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
-	}
-	if s.Outcome.NeedsLetter() {
-		rec.Letter = d.letter
 	}
 	if d.Order != nil {
 		rec.BodyHash = d.Order.BodyHash()
@@ -173,7 +190,6 @@ func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 	counted, rec := last.Position, wk.recordFor(d)
 	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() && d.Invalid == nil {
 		rec.TakeBack(d.Order.BodyHash()) // the feeder that withdrew it did not know that it was in the queue
-		rec.By = ""
 	}
 	if c := last.Listed(d.Intent.ID); c != nil {
 		counted, rec = c.Position, *wk.ledger.refusal(d, last).refusedRecord(last)
@@ -277,7 +293,7 @@ func (wk *Worker) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 func (wk *Worker) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := wk.recordFor(d)
 	if d.Work == WorkWithheld { // nobody has dropped this intent's letter, or settled this intent
-		rec.Dropped, rec.By = false, ""
+		rec.Dropped = false
 		if rec.Outcome() == order.OutcomeNone {
 			rec.LeftOpen(wk.ledger.time.Now().UTC())
 		}

@@ -167,7 +167,7 @@ func shape(r *order.Record) string {
 		return "is an outcome that does not fit its doubt"
 	case r.AllowedFor != "" && !open:
 		return "permits what needs no permission"
-	case note && (r.By != "" || r.Dropped), r.Dropped && !out.NeedsLetter():
+	case open && r.By != "", note && r.Dropped, r.Dropped && !out.NeedsLetter():
 		return "says what a person did about another outcome"
 	case !r.NotBefore.IsZero() && r.Note != order.NoteDelayed:
 		return "delays no attempt"
@@ -211,9 +211,6 @@ func (o *Oracle) checkBody(c *course, e *Event, prev *order.Record) {
 		if a.body == rec.BodyHash {
 			posted, unsure = true, unsure || a.unsure()
 		}
-	}
-	if rec.By != "" && rec.Outcome() == order.OutcomeUnknown { // a withdrawal that outlasted its pause
-		c.mayHavePosted(rec.BodyHash)
 	}
 	inherits := prev != nil && prev.Unsure
 	if own := o.claims[e.Claim]; own != nil && own.count > 1 && rec.Outcome() == order.OutcomeUnknown && !inherits {

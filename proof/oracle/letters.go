@@ -108,7 +108,7 @@ func (o *Oracle) endLetters(c *course, last *observed) {
 			o.find(Letters, c.orderNo, []int{last.line}, "letter %d of %s is not there", seq, rec.Word)
 		}
 	}
-	if rec.NeedsLetter() && len(rec.Letters()) == 0 {
+	if rec.NeedsLetter() && rec.Letter == 0 {
 		o.find(Letters, c.orderNo, []int{last.line}, "%s without a letter", rec.Word)
 	}
 }

@@ -181,9 +181,6 @@ func (o *Oracle) checkReason(c *course, rec *order.Record) {
 			return
 		}
 	}
-	if slices.ContainsFunc(c.records, func(r observed) bool { return r.rec.By != "" && r.rec.Outcome() == order.OutcomeUnknown }) {
-		return // a withdrawal that outlasted its pause: workers may have been given the intent
-	}
 	o.find(Reason, c.orderNo, nil, "%s is unknown, though every attempt was answered and no worker was lost", rec.IntentID)
 }
 

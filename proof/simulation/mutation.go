@@ -117,9 +117,11 @@ const (
 	Number
 	// Taken: an outcome that is taken back is about the body that was withdrawn (a part of R15).
 	Taken
+	// Word: a cancellation that becomes unknown is the person's word, and has no letter (a part of R3).
+	Word
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked", "number", "taken"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes", "hidden", "time", "trust", "overdue", "delays", "body", "sweep", "absent", "quarantine", "across", "asked", "number", "taken", "word"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a record names a letter that is not stored",
@@ -155,7 +157,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"an absence that was said before an attempt counts after it",
 	"an intent that only asks the API is posted",
 	"whoever raises the number of another's note leaves the run of the broker that counted it",
-	"an outcome that is taken back is about the body that was withdrawn"}
+	"an outcome that is taken back is about the body that was withdrawn",
+	"a cancellation that becomes unknown is the person's word, and has no letter"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -175,7 +178,7 @@ func Mutations() []Mutation {
 
 // RareMutations lists the mutations that Mutations omits.
 func RareMutations() []Mutation {
-	return []Mutation{Reconnect, Begun, Opened, Notes, Body, Number, Taken}
+	return []Mutation{Reconnect, Begun, Opened, Notes, Body, Number, Taken, Word}
 }
 
 // ParseMutation returns the mutation with this name.
@@ -190,7 +193,7 @@ func ParseMutation(name string) (Mutation, error) {
 
 // inAll reports whether schedules have all that the model knows. A mutation's have what it knew when the
 // mutation was found to be noticed.
-func (m Mutation) inAll() bool { return m == None || m == Number || m == Taken }
+func (m Mutation) inAll() bool { return m == None || m == Number || m == Taken || m == Word }
 
 // narrow leaves out of a mutation's schedules the faults that the model learned after it was known to be noticed.
 func (w *world) narrow() {
@@ -345,6 +348,10 @@ func (s store) mutateRecord(rec *order.Record, expect uint64) (written bool) {
 	case Taken:
 		if cur := s.w.broker.results[rec.OrderNo]; cur != nil && cur.rec.Unqueued && cur.rec.Outcome() == order.OutcomeCancelled && rec.Outcome() == order.OutcomeUnknown {
 			rec.BodyHash = cur.rec.BodyHash
+		}
+	case Word:
+		if d.decided.Outcome == order.OutcomeCancelled && rec.Outcome() == order.OutcomeUnknown {
+			rec.By, rec.Letter = "anna", 0
 		}
 	case Notes:
 		return !note || !s.Replicated() || expect > 0 || d.Redelivered()

@@ -54,11 +54,12 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Asked:      {"11", oracle.Own},
 	Number:     {"14000000001341213", oracle.OneClaim},
 	Taken:      {"15400000000082337", oracle.Letters},
+	Word:       {"16000000001625170", oracle.Own},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
 func TestEveryMutationIsNoticed(t *testing.T) {
-	for _, m := range append(Mutations(), Opened, Body, Number, Taken) {
+	for _, m := range append(Mutations(), Opened, Body, Number, Taken, Word) {
 		t.Run(m.String(), func(t *testing.T) {
 			want, known := noticed[m]
 			require.True(t, known, "no schedule is known that notices it")
