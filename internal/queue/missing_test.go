@@ -298,6 +298,23 @@ func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
 	require.Equal(t, want.MaxBytes, stream.CachedInfo().Config.MaxBytes)
 }
 
+// Results that somebody compresses stay so (docs/decisions.md), also where a worker changes something else of their stream.
+func TestWhatSomebodyCompressesStaysCompressed(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.results)
+	require.NoError(t, err)
+	want := stream.CachedInfo().Config
+	want.Compression, want.Description = jetstream.S2Compression, "mine"
+	_, err = q.Conn.js.UpdateStream(t.Context(), want)
+	require.NoError(t, err)
+	_, err = reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
+	stream, err = q.Conn.js.Stream(t.Context(), q.Conn.n.results)
+	require.NoError(t, err)
+	require.Equal(t, jetstream.S2Compression, stream.CachedInfo().Config.Compression)
+	require.NotEqual(t, "mine", stream.CachedInfo().Config.Description)
+}
+
 // Another program may make the bucket, with other settings, between the look for it and its
 // making.
 func TestABucketThatAnotherProgramMadeIsTaken(t *testing.T) {
