@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -19,12 +18,12 @@ import (
 func settingsOf(v *visit, u *uploads.Look) (importer.Reading, error) {
 	var c importer.Choices
 	err := takeOptions(v, &c, "type", "set") // which have fields of their own, as the names of columns do
+	if err == nil {
+		err = takeConstants(v, &c)
+	}
 	set := c.Reading
 	set.Edits = u.Settings.Edits
 	if err != nil {
-		return set, err
-	}
-	if set.Mapping.Set, err = readConstants(v.PostFormValue("set")); err != nil {
 		return set, err
 	}
 	if set.Mapping.Empty == importer.EmptyString {
@@ -109,23 +108,18 @@ func writeConstants(set map[string]string) string {
 	return b.String()
 }
 
-func readConstants(text string) (map[string]string, error) {
-	var out map[string]string
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		if strings.TrimSpace(line) == "" {
+// takeConstants takes constant fields as writeConstants writes them.
+func takeConstants(v *visit, c *importer.Choices) error {
+	for line := range strings.Lines(v.PostFormValue("set")) {
+		line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t")
+		if line == "" {
 			continue
 		}
-		name, value, found := strings.Cut(line, "=")
-		if name = strings.TrimSpace(name); !found || name == "" {
-			return nil, fmt.Errorf("%q is not NAME=VALUE, as in channel=web", shorten(line, 60))
+		if err := c.Set("set", line); err != nil {
+			return optionProblem(err)
 		}
-		if out == nil {
-			out = make(map[string]string)
-		}
-		out[name] = value
 	}
-	return out, nil
+	return nil
 }
 
 // loadMapping sets the columns as a file says that this page or enqueue has saved, and checks again. The file comes as

@@ -250,7 +250,7 @@ func TestUploadStory(t *testing.T) {
 }
 
 // TestAStaleFormOfColumns: what a person said of columns that the file does not have is
-// not dropped without a word, and no check begins.
+// not dropped without a word, and no check begins. Nor does one after a constant without a value.
 func TestAStaleFormOfColumns(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
@@ -266,6 +266,8 @@ func TestAStaleFormOfColumns(t *testing.T) {
 		said := text(b.send(http.StatusConflict, at+"/check", form...))
 		require.Contains(t, said, "The columns of the file are not those that your form is about, so what you said of them would be lost. Nothing was done.", what)
 	}
+	said := text(b.send(http.StatusBadRequest, at+"/check", columnsForm(t, a.page, "set", "channel")...))
+	require.Contains(t, said, `Set: &#34;channel&#34; is not NAME=VALUE. Nothing was imported.`)
 	now, err := r.desk.Look(strings.TrimPrefix(at, "/upload/"))
 	require.NoError(t, err)
 	require.Equal(t, was, now, "the file is as the check that started by itself left it")
