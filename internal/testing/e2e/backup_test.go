@@ -184,13 +184,14 @@ func TestABackupUnderLoad(t *testing.T) {
 	q = b.queue(t, "operator")
 	drained(t, q)
 	b.requireOnce(2005)
-	outcomes := make(map[order.Outcome]int)
+	outcomes, again := make(map[order.Outcome]int), uint64(0)
 	for _, r := range collect(t, q) {
 		outcomes[r.Outcome()]++
+		again += uint64(r.Settled - 1) // it was in the restored queue, and waited in the copy: R13's gap, once the broker has forgotten its id
 	}
 	require.Equal(t, 2005, outcomes[order.OutcomeAccepted]+outcomes[order.OutcomeUnknown], outcomes)
 	require.GreaterOrEqual(t, outcomes[order.OutcomeAccepted], 5)
-	requireBalanced(t, q, 2005)
+	requireBalanced(t, q, 2005+again)
 	b.do(enqueue.Run, "producer", rows(t, "AFTER", 2), "--wait")
 	b.requireOnce(2007)
 	require.Equal(t, cli.ExitDone, b.worker.end())
