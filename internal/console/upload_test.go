@@ -131,7 +131,7 @@ func (b *browser) settled(path string) string {
 	require.Eventually(b, func() bool {
 		page = b.open(http.StatusOK, path)
 		return !strings.Contains(page, "data-events")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	return page
 }
 
@@ -217,12 +217,12 @@ func TestUploadStory(t *testing.T) {
 	require.Eventually(t, func() bool {
 		said = text(viewer.open(http.StatusOK, "/imports"))
 		return strings.Contains(said, "march.csv "+batch+" under way importer")
-	}, 30*time.Second, 20*time.Millisecond, said)
+	}, patience, 20*time.Millisecond, said)
 	r.pull(3, order.Accepted)
 	require.Eventually(t, func() bool {
 		said = text(viewer.open(http.StatusOK, "/import?batch="+batch))
 		return strings.Contains(said, "Every order has its outcome.")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	require.Contains(t, said, "accepted 3 ")
 	require.Contains(t, said, "2 Bad rows, not enqueued.")
 	require.NotContains(t, said, "Save the results", "rows are for importers")

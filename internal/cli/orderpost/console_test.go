@@ -18,7 +18,7 @@ import (
 	"orderpost/internal/testing/queuetest"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 var loginLink = regexp.MustCompile(`Log in once within 15 minutes: (\S+)`)
 
