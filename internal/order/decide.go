@@ -222,7 +222,8 @@ const (
 	// Resubmit posts the order again with the same order_no. It is safe only if the
 	// API refuses or recognises a duplicate order_no.
 	Resubmit Policy = iota
-	// Park never posts an order again after an unsure attempt. A person settles it.
+	// Park posts no order again after an unsure attempt, unless a person allows it, or lookups prove that there is
+	// none and the rules say repost.
 	Park
 )
 

@@ -130,11 +130,16 @@ func TestR3ALostConsumerForgetsWhatItDelivered(t *testing.T) {
 	first := pull(t, a, 1)[0]
 	require.Equal(t, "A-1", first.OrderNo())
 	require.False(t, first.CountLost)
-	require.NoError(t, a.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
-	for _, q := range []*Queue{a, b} {
-		q.Worker.ForgetDeliveries()
+	for lost := false; !lost; { // a flush that is under way may give the next one the state of the deleted one (nats-server 2.15, consumerFileStore.delete)
+		require.NoError(t, a.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+		for _, q := range []*Queue{a, b} {
+			q.Worker.ForgetDeliveries()
+		}
+		require.NoError(t, b.Topology.ReviveConsumer(t.Context()))
+		info, err := b.Topology.workersConsumer(t.Context())
+		require.NoError(t, err)
+		lost = info.Delivered.Stream == 0
 	}
-	require.NoError(t, b.Topology.ReviveConsumer(t.Context()))
 	require.NoError(t, a.Topology.ReviveConsumer(t.Context()), "another worker was first")
 	again := map[string]bool{}
 	for _, d := range pull(t, b, 2) {

@@ -21,8 +21,8 @@
 //
 // The report's End and Verdict are the input of order.Decide. The history is
 // cumulative: the attempts, the last timestamp, and the doubt. An unsure attempt sets
-// the doubt. Only an acceptance or an answer by a final rule clears it. A duplicate
-// leaves it, because Decide needs both.
+// the doubt. An acceptance, an answer by a final rule, a lookup, and rules that explain an answer
+// which was kept clear it. A duplicate leaves it, because Decide needs both.
 //
 // # Was anything sent?
 //
