@@ -111,7 +111,10 @@ func writeConstants(set map[string]string) string {
 // takeConstants takes constant fields as writeConstants writes them.
 func takeConstants(v *visit, c *importer.Choices) error {
 	for line := range strings.Lines(v.PostFormValue("set")) {
-		line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t")
+		name, value, given := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		if line = strings.TrimSpace(name); given {
+			line += "=" + value
+		}
 		if line == "" {
 			continue
 		}

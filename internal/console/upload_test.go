@@ -271,6 +271,10 @@ func TestAStaleFormOfColumns(t *testing.T) {
 	now, err := r.desk.Look(strings.TrimPrefix(at, "/upload/"))
 	require.NoError(t, err)
 	require.Equal(t, was, now, "the file is as the check that started by itself left it")
+	b.send(http.StatusOK, at+"/check", columnsForm(t, a.page, "set", "\n \t\n channel = web \r\n")...)
+	now, err = r.desk.Look(strings.TrimPrefix(at, "/upload/"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"channel": " web "}, now.Settings.Mapping.Set)
 }
 
 // acts reads the journal, newest first.
